@@ -6,9 +6,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Feed adds the examples to l, in order, and takes every step that they make
-// due. Examples that l refuses are skipped; their number is returned. The
-// error is that of a step or of ctx.
+// Feed adds the examples to l in order and does every step that becomes due.
+// Examples that l refuses are skipped and counted. An error comes from a step or
+// from ctx.
 func Feed(ctx context.Context, l Learner, examples ...*stream.Example) (refused int, err error) {
 	for _, x := range examples {
 		if _, err := l.Add(x); err != nil {
@@ -22,8 +22,8 @@ func Feed(ctx context.Context, l Learner, examples ...*stream.Example) (refused 
 	return refused, nil
 }
 
-// StepDue takes every step that is due and calls done, which may be nil, after
-// each. The error is that of a step.
+// StepDue does every step that is due and calls done, which may be nil, after each.
+// An error comes from a step.
 func StepDue(ctx context.Context, l Learner, done func()) error {
 	for n := l.Need(); n.Fresh <= 0; n = l.Need() {
 		for range max(n.Steps, 1) {

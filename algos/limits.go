@@ -2,27 +2,28 @@ package algos
 
 import "github.com/streamsvm/streamsvm/samplers"
 
-// TooLarge bounds the sizes of features, after preprocessing, and of labels.
-// Learners take everything below.
+// TooLarge bounds the absolute values of features, after preprocessing, and of
+// labels. Learners accept everything below.
 const TooLarge = samplers.TooLarge
 
-// Limits say which examples a learner takes, besides the general rule: numbers are
-// below TooLarge and the label is one of the task. 0 sets no limit.
+// Limits say which examples a learner accepts, beyond the general rule that numbers
+// are below TooLarge and labels fit the task. 0 sets no limit.
 type Limits struct {
-	// Features is the most features of an example, counted up to its last one.
+	// Features is the largest number of features of an example, counted up to its
+	// last nonzero one.
 	Features int
-	// Distinct is the most features that differ from 0 in any of the examples.
+	// Distinct is the largest number of features that are nonzero in any of the
+	// examples.
 	Distinct int
-	// Option is the name of the learner's option that sets them.
+	// Option names the learner's option that sets these limits.
 	Option string
-	// Unweighted says that the learner takes the weight of each example for 1.
+	// Unweighted says that the learner ignores the weights of examples.
 	Unweighted bool
 }
 
-// Limited is implemented by learners that have limits. They depend on the
-// options only. An example within the limits is never refused by Add, so that
-// it is known of a record before anything has been done with it whether it can
-// be learned from.
+// Limited is implemented by learners with limits. They depend only on the options.
+// Add never refuses an example within them, so a record can be accepted or refused
+// before anything has been done with it.
 type Limited interface {
 	Limits() Limits
 }

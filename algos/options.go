@@ -12,8 +12,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// Option documents one option of a learner. It is read from the tags of a field
-// of the learner's options struct:
+// Option documents one option of a learner. It is read from the tags of a field of
+// the learner's options struct:
 //
 //	Lambda float64 `opt:"lambda" default:"1" range:"(0,inf)" tune:"log 1e-6 1" paper:"eq 1" doc:"ridge weight"`
 //
@@ -30,25 +30,26 @@ import (
 //
 //	_ struct{} `opt:"passes" fixed:"1"`
 type Option struct {
-	// Name is what the user types, Alias another name for the same, if any.
+	// Name is what the user types, Alias a second name, if any.
 	Name  string `json:"name"`
 	Alias string `json:"alias,omitempty"`
 	// Type is the kind of the field, such as float64, or enum.
 	Type string `json:"type"`
-	// Default is the value of an option that is not given, as text.
+	// Default is the default value, as text.
 	Default string `json:"default"`
-	// Range is the interval of the values of a number: ( and ) for open ends,
-	// [ and ] for closed ones. Empty is no bound.
+	// Range is the interval of a number: ( and ) for open ends, [ and ] for closed
+	// ones. Empty sets no bound.
 	Range string `json:"range,omitempty"`
-	// Enum lists the values of a string, separated by commas. Empty is any.
+	// Enum lists the allowed values of a string, separated by commas. Empty allows
+	// any.
 	Enum string `json:"enum,omitempty"`
-	// Auto says what the value "auto" means, which is stored as NaN (float64) or
-	// 0 (int); empty where there is none.
+	// Auto explains the value "auto", which is stored as NaN (float64) or 0 (int);
+	// empty if it has none.
 	Auto string `json:"auto,omitempty"`
-	// Tune gives the candidates of the tuner: "log LO HI" or "list A B C"; empty
-	// if the option is not tuned.
+	// Tune lists the tuner's candidates: "log LO HI" or "list A B C"; empty if the
+	// option is not tuned.
 	Tune string `json:"tune,omitempty"`
-	// Paper is the symbol, equation or value of the paper, if there is one.
+	// Paper is the symbol, equation or value in the paper, if there is one.
 	Paper string `json:"paper,omitempty"`
 	// Doc says what the option does, and its unit.
 	Doc string `json:"doc"`
@@ -115,8 +116,7 @@ func describe(t reflect.Type, index ...int) []Option {
 	return out
 }
 
-// rename returns given with the names of docs in place of their aliases; a
-// hyphen in a name means an underscore.
+// rename replaces aliases in given by names; hyphens count as underscores.
 func rename(docs []Option, given map[string]string) (map[string]string, error) {
 	out := make(map[string]string, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -134,8 +134,8 @@ func rename(docs []Option, given map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// setOptions sets the struct that o points to, whose options are docs, from
-// their defaults and from given. The error names option, value and bound.
+// setOptions sets the struct that o points to, whose options are docs, to their
+// defaults overridden by given. The error names option, value and bound.
 func setOptions(o any, docs []Option, given map[string]string) error {
 	v := reflect.ValueOf(o).Elem()
 	var names, public []string

@@ -22,10 +22,10 @@ type Spec struct {
 	// that are not given have their defaults. New, Check and WithPreset take fixed
 	// options too, since presets set them. Settable refuses those.
 	New func(env Env, options map[string]string) (Learner, error)
-	// DecodeModel reads what the AppendBinary of this learner's models wrote.
-	// It copes with any input.
+	// DecodeModel decodes what AppendBinary of this learner's models wrote. It
+	// returns an error for any other input, and never panics.
 	DecodeModel func(data []byte) (Model, error)
-	// Check tells whether New would accept the options.
+	// Check returns the error that New would return for the options.
 	Check func(options map[string]string) error
 
 	fixed []Option
@@ -39,25 +39,24 @@ type SpecInfo struct {
 	// Paper names the publication and the section implemented.
 	Paper string
 	Kind  Kind
-	// OwnScale says that the learner scales its inputs by itself, and wants them
-	// as they are.
+	// OwnScale says that the learner scales its inputs itself and wants them raw.
 	OwnScale bool
-	// Classes says that the learner does more than two classes itself. Others are
-	// given one class against the rest.
+	// Classes says that the learner supports more than two classes itself. For
+	// others, one-vs-rest is used.
 	Classes bool
-	// Tasks are those it can be given; the first one is the default. None is
+	// Tasks are the supported tasks; the first is the default. Empty stands for
 	// Classify.
 	Tasks []Task
 	// Presets maps a preset's name to the options it sets. "default" and
 	// "paper" always exist in a Spec.
 	Presets map[string]map[string]string
-	// Gone maps the names of options that earlier versions had to what replaces
-	// them, or why nothing does.
+	// Gone maps options of earlier versions to what replaces them, or why nothing
+	// does.
 	Gone map[string]string
 }
 
-// Define makes the Spec of a learner whose options are a struct O with the
-// tags of Option. validate may be nil; it checks what a range cannot say.
+// Define makes the Spec of a learner whose options are a struct O with the tags of
+// Option. validate may be nil; it checks what ranges cannot express.
 func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Learner, error), decode func([]byte) (Model, error)) Spec {
 	docs := describe(reflect.TypeFor[O]())
 	if info.Presets == nil {
@@ -106,7 +105,7 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 				return nil, err
 			}
 			if env.Classes > 2 && !info.Classes {
-				return nil, fmt.Errorf("learner %s tells two classes apart, not %d", info.Name, env.Classes)
+				return nil, fmt.Errorf("learner %s supports two classes, not %d", info.Name, env.Classes)
 			}
 			if env.Log == nil {
 				env.Log = slog.New(slog.DiscardHandler)
@@ -121,8 +120,8 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 	}
 }
 
-// WithPreset returns the options of the named preset overlaid with given, under
-// their own names where given has an alias.
+// WithPreset returns the options of the named preset overridden by given, aliases
+// replaced by names.
 func (s Spec) WithPreset(preset string, given map[string]string) (map[string]string, error) {
 	if preset == "" {
 		preset = "default"

@@ -1,11 +1,12 @@
-// Package checkpoint keeps snapshots of a training run on disk: one file each,
-// written atomically, checksummed, versioned.
+// Package checkpoint stores snapshots of a training run in a directory, one file
+// each, written atomically, checksummed and versioned, so that a restart continues
+// exactly where a snapshot was taken.
 //
 // A [Store] is a directory. [Store.Claim] makes the caller its only writer and
-// fences off any earlier one; [Store.Load] returns the newest snapshot that is
-// whole; [Store.Save] adds one. After a crash at any instant the directory
-// holds either the snapshots from before the interrupted Save, or those and the
-// new one. docs/formats/checkpoint.md describes the file byte by byte.
+// fences off earlier ones; [Store.Load] returns the newest valid snapshot;
+// [Store.Save] adds one. After a crash at any instant the directory holds either
+// the snapshots from before the interrupted Save, or those and the new one.
+// docs/formats/checkpoint.md describes the file byte by byte.
 //
 // The API is stable.
 package checkpoint
@@ -18,15 +19,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Format is the newest version of the file format that this package reads, and
-// the one it writes.
+// Format is the newest version of the file format that this package reads. It
+// writes the same one.
 const Format = 1
 
-// Header says what a snapshot is of. It can be read without the sections.
+// Header describes a snapshot. It can be read without the sections.
 type Header struct {
 	// Format is the file's format version. Save and Load set it.
 	Format uint32
-	// Epoch is the fencing epoch under which the snapshot was written, Seq its
+	// Epoch is the fencing epoch under which the snapshot was written. Seq is its
 	// number in the directory, counted over all epochs. Save sets both.
 	Epoch, Seq uint64
 	// Created has millisecond precision, in UTC. Save sets it if it is zero.
@@ -37,10 +38,10 @@ type Header struct {
 	Learner string
 	// Examples is the number of examples consumed.
 	Examples uint64
-	// Offsets are the positions at which the stream goes on.
+	// Offsets are the positions at which the stream continues.
 	Offsets stream.Offsets
-	// StateHash is the xxh64 of the complete encoded state: of the data of the
-	// sections, one behind the other.
+	// StateHash is the xxh64 of the complete encoded state: of the concatenated
+	// data of the sections.
 	StateHash uint64
 	// ModelVersion is the version of the newest published model.
 	ModelVersion uint64
@@ -74,26 +75,25 @@ func (s *Snapshot) Section(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// Reasons for which a file is not a snapshot that can be read; an [*Error]
-// wraps one of them.
+// Reasons why a file is not a readable snapshot. An [*Error] wraps one of them.
 var (
-	// ErrMagic: the file does not begin as a snapshot does.
+	// ErrMagic: the file does not start like a snapshot.
 	ErrMagic = errors.New("not a streamsvm checkpoint")
 	// ErrVersion: the file was written in a format newer than Format.
 	ErrVersion = errors.New("written in a newer format")
-	// ErrTruncated: the file is shorter than it says.
+	// ErrTruncated: the file is shorter than its header says.
 	ErrTruncated = errors.New("truncated")
 	// ErrChecksum: bytes have changed since they were written.
 	ErrChecksum = errors.New("checksum mismatch")
-	// ErrCorrupt: the checksums hold but the content makes no sense.
+	// ErrCorrupt: the checksums match but the content makes no sense.
 	ErrCorrupt = errors.New("corrupt")
 	// ErrRead: the operating system could not read the file.
 	ErrRead = errors.New("cannot be read")
 )
 
-// Reasons for which a Store refuses to go on.
+// Reasons why a Store refuses to continue.
 var (
-	// ErrFenced: another writer has claimed the directory since.
+	// ErrFenced: another writer has claimed the directory in the meantime.
 	ErrFenced = errors.New("checkpoint: another process has claimed the directory; this one must stop")
 	// ErrNotClaimed: Save was called before Claim.
 	ErrNotClaimed = errors.New("checkpoint: the directory has not been claimed")

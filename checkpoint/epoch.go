@@ -14,11 +14,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// epoch is the content of the file EPOCH: who may write to the directory. The
-// token tells two claims apart that have the same number, which can be where
-// EPOCH was damaged or brought back from a backup. The id is the directory's,
-// the same in all claims. Both are identities, not state: nothing that is
-// learned depends on them.
+// epoch is the content of the file EPOCH: the claim of the only writer. The token
+// distinguishes claims with the same number, which can exist if EPOCH was damaged
+// or restored from a backup. The id is the directory's, the same in all claims.
+// Both are random, but not state: nothing that is learned depends on them.
 type epoch struct {
 	number uint64
 	token  string
@@ -27,12 +26,12 @@ type epoch struct {
 
 const epochFile = "EPOCH"
 
-// EpochError says that the file that names the writer of a directory, and the
+// EpochError says that the file that names the writer of a directory, or the
 // directory itself, is missing or damaged, although the directory is in use. It is
-// ErrFenced too: a Store that has claimed the directory stores nothing more.
+// also an ErrFenced: a Store that has claimed the directory stores nothing more.
 type EpochError struct {
 	Path    string
-	Damaged bool // it is there
+	Damaged bool // the file exists
 }
 
 func (e *EpochError) Error() string {
@@ -40,7 +39,7 @@ func (e *EpochError) Error() string {
 	if e.Damaged {
 		what = "damaged"
 	}
-	return fmt.Sprintf("checkpoint: %s is %s, which says who may write to the directory, and by which its models are known to come from it", e.Path, what)
+	return fmt.Sprintf("checkpoint: %s is %s; it names the only process that may write to the directory, and identifies the directory as the source of its models", e.Path, what)
 }
 
 // Is implements the interface of errors.Is.
@@ -56,8 +55,8 @@ func parseEpoch(text string) (e epoch, ok bool) {
 	return e, err == nil && e.String() == text
 }
 
-// readEpoch returns the claim in force; ok is false where there is none that
-// can be read, and damaged says that there is a file nevertheless.
+// readEpoch returns the current claim. ok is false if none can be read; damaged
+// says that there is a file nevertheless.
 func (s *Store) readEpoch() (e epoch, ok, damaged bool, err error) {
 	f, size, err := s.fs.Open(s.path(epochFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,14 +76,14 @@ func (s *Store) readEpoch() (e epoch, ok, damaged bool, err error) {
 	return e, true, false, nil
 }
 
-// Claim makes this Store the only one that can save to the directory, which it
-// creates if need be, and returns the new epoch: 1 more than the last. From
-// then on Save fails in every Store that claimed the directory before, in
-// whatever process. Claim first, then Load: in the other order a writer that
-// is about to be fenced could still add a snapshot after the Load.
+// Claim makes this Store the only one that can save to the directory and returns
+// the new epoch, 1 more than the last. It creates the directory if necessary. From
+// then on Save fails in every Store, in any process, that claimed the directory
+// before. Claim first, then Load: in the other order, a writer that is about to be
+// fenced could still add a snapshot after the Load.
 func (s *Store) Claim(ctx context.Context) (uint64, error) { return s.ClaimAbove(ctx, 0) }
 
-// ClaimAbove is a Claim whose epoch is larger than above.
+// ClaimAbove is Claim with an epoch larger than above.
 func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 	if above == math.MaxUint64 {
 		return 0, fmt.Errorf("checkpoint: there is no epoch above %d", above)
@@ -103,6 +102,9 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 		if err != nil {
 			return err
 		}
+		// EPOCH may have been lost or restored from a backup, while snapshots of
+		// later claims exist. The new epoch must exceed those, too, or their
+		// writers would not be fenced and Load would prefer their files.
 		next := uint64(1)
 		for _, n := range names {
 			last.number = max(last.number, n.epoch)
@@ -110,7 +112,7 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 		}
 		if damaged || last.id == "" && len(names) > 0 {
 			lost := &EpochError{s.path(epochFile), damaged}
-			s.opts.Log.Warn("going on from the names of the snapshots, as a new directory", "err", lost, "epoch", last.number)
+			s.opts.Log.Warn("continuing from the names of the snapshots, as a new directory", "err", lost, "epoch", last.number)
 		}
 		claim := epoch{max(last.number, above) + 1, identity(), cmp.Or(last.id, identity())}
 		if err := s.writeEpoch(claim); err != nil {
@@ -127,14 +129,14 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 	return s.Epoch(), nil
 }
 
-// identity returns a name that nothing else has.
+// identity returns a random name that nothing else has.
 func identity() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// Epoch returns the epoch claimed, or 0. It never waits for a Save.
+// Epoch returns the claimed epoch, 0 before Claim. It never waits for a Save.
 func (s *Store) Epoch() uint64 {
 	if c := s.current.Load(); c != nil {
 		return c.number
@@ -142,8 +144,8 @@ func (s *Store) Epoch() uint64 {
 	return 0
 }
 
-// ID returns the directory's identity, or "" before Claim. Copies of the
-// directory have the same.
+// ID returns the directory's identity, "" before Claim. Copies of the directory
+// have the same.
 func (s *Store) ID() string {
 	if c := s.current.Load(); c != nil {
 		return c.id
@@ -151,9 +153,9 @@ func (s *Store) ID() string {
 	return ""
 }
 
-// Last returns the directory's identity and the epoch claimed last, by whatever
-// process. They are "" and 0 where nobody has claimed it, and with an *EpochError,
-// where there are snapshots, or a file, and it is not known.
+// Last returns the directory's identity and the latest epoch claimed by any
+// process: "" and 0 if nobody has claimed it. If there are snapshots or an EPOCH
+// file but the claim is unknown, it also returns an *EpochError.
 func (s *Store) Last() (id string, epoch uint64, err error) {
 	e, ok, damaged, err := s.readEpoch()
 	if ok || err != nil {
@@ -178,6 +180,9 @@ func (s *Store) Check() error {
 
 func (s *Store) writeEpoch(e epoch) error {
 	fail := func(err error) error { return fmt.Errorf("checkpoint: cannot claim the directory: %w", err) }
+	// Like a snapshot, the claim is replaced in one step: written, synced, renamed,
+	// and the directory synced. A claim that a power cut could undo would let two
+	// writers in.
 	temp := tempPrefix + epochFile
 	s.remove(temp)
 	f, err := s.fs.Create(s.path(temp))

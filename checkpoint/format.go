@@ -16,7 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// The numbers of docs/formats/checkpoint.md.
+// Constants of docs/formats/checkpoint.md.
 const (
 	magic      = "\x89SSVM\r\n\x1a"
 	endMark    = "SSVM.END"
@@ -24,7 +24,7 @@ const (
 	trailerLen = 16
 	maxHeader  = 64 << 20 // header and table together
 	maxName    = 255
-	chunk      = 1 << 20 // bytes between two looks at a context
+	chunk      = 1 << 20 // bytes between checks of the context
 )
 
 // fields describes the header.
@@ -64,7 +64,7 @@ func (h *Header) fields(f *state.Fields) {
 		})
 }
 
-// encodeHead returns everything that precedes the first section's data.
+// encodeHead returns everything before the data of the first section.
 func encodeHead(s *Snapshot) ([]byte, error) {
 	header, err := state.Append(nil, s.Header.fields)
 	if err != nil {
@@ -86,6 +86,10 @@ func encodeHead(s *Snapshot) ([]byte, error) {
 	if len(header)+len(table) > maxHeader {
 		return nil, fmt.Errorf("header of %d bytes exceeds %d", len(header)+len(table), maxHeader)
 	}
+	// The prefix has two checksums. The first covers magic and version only, whose
+	// place never changes, so that a file in a newer format is recognised as such;
+	// the second covers the lengths, so that they can be trusted before anything is
+	// allocated.
 	head := append(make([]byte, 0, prefixLen+len(header)+len(table)+8), magic...)
 	head = binary.LittleEndian.AppendUint32(head, Format)
 	head = binary.LittleEndian.AppendUint32(head, uint32(xxhash.Sum64(head)))
@@ -96,8 +100,8 @@ func encodeHead(s *Snapshot) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(head, xxhash.Sum64(head[prefixLen:])), nil
 }
 
-// write writes s to w and returns the number of bytes written. It looks at ctx
-// every now and then.
+// write writes s to w and returns the number of bytes written. It checks ctx from
+// time to time, since a snapshot can have gigabytes.
 func write(ctx context.Context, w io.Writer, s *Snapshot) (int64, error) {
 	head, err := encodeHead(s)
 	if err != nil {
@@ -128,14 +132,16 @@ func write(ctx context.Context, w io.Writer, s *Snapshot) (int64, error) {
 			return total, err
 		}
 	}
+	// The mark and a checksum over the whole file come last: a file that ends early
+	// cannot have them.
 	if err := put([]byte(endMark)); err != nil {
 		return total, err
 	}
 	return total, put(binary.LittleEndian.AppendUint64(nil, sum.Sum64()))
 }
 
-// AppendBinary appends the bytes of a file that holds s, with the header as it
-// is: Format is what this package writes.
+// AppendBinary appends the bytes of a file with s. The header is stored as it is,
+// except for Format.
 func (s *Snapshot) AppendBinary(dst []byte) ([]byte, error) {
 	n := 1 << 10
 	for i := range s.Sections {
@@ -146,20 +152,20 @@ func (s *Snapshot) AppendBinary(dst []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Decode reads what AppendBinary has written. Its errors are [*Error], with
-// path as their Path.
+// Decode decodes what AppendBinary wrote. Its errors are [*Error] with path as
+// their Path.
 func Decode(path string, data []byte) (*Snapshot, error) {
 	return read(path, bytes.NewReader(data), int64(len(data)))
 }
 
-// entry is one row of the section table.
+// entry is a row of the section table.
 type entry struct {
 	name string
 	size uint64
 	hash uint64
 }
 
-// reader reads a file of known size and hashes all it reads.
+// reader reads a file of known size and hashes everything that it reads.
 type reader struct {
 	path string
 	r    io.Reader
@@ -175,7 +181,7 @@ func (r *reader) fail(part string, reason error, format string, args ...any) err
 	return &Error{Path: r.path, Part: part, Err: reason}
 }
 
-// fill reads len(b) bytes, which must not reach beyond the size of the file.
+// fill reads len(b) bytes, which must not extend beyond the size of the file.
 func (r *reader) fill(part string, b []byte) error {
 	n, err := io.ReadFull(r.r, b)
 	r.pos += int64(n)
@@ -191,16 +197,16 @@ func (r *reader) fill(part string, b []byte) error {
 
 func (r *reader) left() int64 { return r.size - r.pos }
 
-// head reads and verifies everything that precedes the first section's data.
-// Where only the file's length is wrong, it returns the header and the table
-// as well as the error.
+// head reads and verifies everything before the data of the first section. If only
+// the length of the file is wrong, it returns header and table as well as the
+// error.
 func (r *reader) head() (h Header, table []entry, err error) {
 	prefix := make([]byte, min(prefixLen, r.left()))
 	if err = r.fill("prefix", prefix); err != nil {
 		return h, nil, err
 	}
-	// Magic and version come first in every version of the format, so a newer
-	// one is told from a damaged one.
+	// Magic and version come first in every version of the format, so that a newer
+	// file is not mistaken for a damaged one.
 	if n := min(len(magic), len(prefix)); string(prefix[:n]) != magic[:n] {
 		return h, nil, r.fail("prefix", ErrMagic, "")
 	}
@@ -244,7 +250,7 @@ func (r *reader) head() (h Header, table []entry, err error) {
 	if err != nil {
 		return h, nil, r.fail("section table", ErrCorrupt, "%v", err)
 	}
-	// One comparison settles all lengths: no section can reach beyond the end.
+	// One comparison validates all lengths: no section can extend beyond the end.
 	need := uint64(trailerLen)
 	for _, e := range table {
 		if e.size > math.MaxInt/2 || need > math.MaxInt/2 {
@@ -284,7 +290,7 @@ func decodeTable(b []byte) ([]entry, error) {
 	return table, nil
 }
 
-// trailer reads and verifies what follows the last section's data.
+// trailer reads and verifies what follows the data of the last section.
 func (r *reader) trailer() error {
 	var b [trailerLen]byte
 	if err := r.fill("trailer", b[:8]); err != nil {
@@ -300,7 +306,7 @@ func (r *reader) trailer() error {
 	return nil
 }
 
-// read reads a whole snapshot from src, which holds size bytes. Its errors are
+// read reads a complete snapshot from src, which has size bytes. Its errors are
 // *Error.
 func read(path string, src io.Reader, size int64) (*Snapshot, error) {
 	r := &reader{path: path, r: src, size: size, sum: xxhash.New()}

@@ -13,22 +13,22 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// FS is what a Store needs of the operating system. A simulation puts one in its
-// place that forgets what was not synced.
+// FS is the part of a file system that a Store needs. A simulation substitutes one
+// that loses whatever was not synced.
 type FS interface {
 	Mkdir(dir string) error
 	// List returns the names of the files in dir, in no particular order.
 	List(dir string) ([]string, error)
 	// Open opens a file for reading and returns its size.
 	Open(name string) (File, int64, error)
-	// Create makes an empty file for writing, which must not exist yet.
+	// Create creates an empty file for writing. The file must not exist yet.
 	Create(name string) (File, error)
 	Rename(from, to string) error
 	Remove(name string) error
-	// SyncDir makes the creations, renames and removals in dir durable.
+	// SyncDir makes file creations, renames and removals in dir durable.
 	SyncDir(dir string) error
-	// TryLock takes the exclusive advisory lock of the file called name, which
-	// it creates if need be; ok is false where somebody else holds it.
+	// TryLock acquires the exclusive advisory lock of the file called name, which
+	// it creates if necessary. ok is false if somebody else holds it.
 	TryLock(name string) (unlock func() error, ok bool, err error)
 }
 
@@ -40,16 +40,17 @@ type File = interface {
 
 type osFS struct{}
 
-// mkdirAll makes dir, and what is missing above it, and makes that durable. A directory
-// that exists may have been made by a run that failed, or was killed, before it was
-// durable.
+// mkdirAll creates dir and its missing parents, and makes that durable. It also
+// syncs the parents of a directory that exists: the run that created it may have
+// failed or been killed before it synced them.
 func mkdirAll(f FS, dir string) error {
 	if _, err := f.List(dir); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
 			return err
 		}
 		err := f.SyncDir(filepath.Dir(dir))
-		// Whoever has made it where this run may not sync, or cannot, sees to it.
+		// Whoever created it where this run must not or cannot sync is responsible
+		// for it.
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL) {
 			return nil
 		}
@@ -105,7 +106,7 @@ func (osFS) Remove(name string) error { return os.Remove(name) }
 
 func (osFS) SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // directories cannot be synced there, NTFS logs its metadata
+		return nil // directories cannot be synced on Windows; NTFS journals its metadata
 	}
 	d, err := os.Open(dir)
 	if err != nil {

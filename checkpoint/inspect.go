@@ -9,7 +9,7 @@ type Info struct {
 	Path   string
 	Size   int64 // bytes
 	Header Header
-	// Sections lists what the file says it holds, in order.
+	// Sections lists the sections in the file's table, in order.
 	Sections []SectionInfo
 }
 
@@ -17,13 +17,13 @@ type Info struct {
 type SectionInfo struct {
 	Name string
 	Size uint64 // bytes
-	Hash uint64 // xxh64 of the data as it was written
-	OK   bool   // the data is there and still has that hash
+	Hash uint64 // xxh64 of the data as written
+	OK   bool   // the data is there and has that hash
 }
 
-// Inspect reads the file at path, verifies every checksum and changes nothing.
-// For a damaged file it returns an [*Error] and, as far as the header could be
-// read, the Info as well.
+// Inspect reads the file at path and verifies every checksum. It changes nothing.
+// For a damaged file it returns an [*Error] and, if the header could be read, the
+// Info as well.
 func Inspect(path string) (*Info, error) { return inspect(osFS{}, path) }
 
 func inspect(fs FS, path string) (*Info, error) {

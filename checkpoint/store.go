@@ -20,21 +20,22 @@ import (
 
 // Options are the settings of a Store.
 type Options struct {
-	// Retain is the number of snapshots kept; 0 means 3.
+	// Retain is the number of snapshots to keep; 0 means 3.
 	Retain int
-	// StartFresh makes Load return nil instead of ErrNoValid where snapshots
-	// exist but none of them can be read.
+	// StartFresh makes Load return nil instead of ErrNoValid if there are snapshots
+	// but none of them is valid.
 	StartFresh bool
 	// LockTimeout bounds the wait for the directory's lock, which is held only
 	// briefly; 0 means 30 s.
 	LockTimeout time.Duration
-	// Log receives what was skipped, repaired or could not be removed; nil
-	// means slog.Default().
+	// Log reports what was skipped, repaired or could not be removed; nil means
+	// slog.Default().
 	Log *slog.Logger
 	// Now is the clock for Header.Created; nil means time.Now.
 	Now func() time.Time
 
-	// FS holds the directory; nil is the operating system's.
+	// FS is the file system that contains the directory; nil is the operating
+	// system's.
 	FS FS
 }
 
@@ -48,12 +49,12 @@ type Store struct {
 
 	mu      sync.Mutex
 	next    uint64
-	bad     map[string]bool // names that Load could not read
+	bad     map[string]bool // names of files that Load could not read
 	skipped []*Error
 }
 
-// Open returns the Store in dir. It neither creates nor changes anything; dir
-// need not exist yet.
+// Open returns the Store in dir, which need not exist yet. It creates and changes
+// nothing.
 func Open(dir string, opts Options) (*Store, error) {
 	opts.Retain = cmp.Or(opts.Retain, 3)
 	if opts.Retain < 1 {
@@ -77,7 +78,7 @@ type name struct{ epoch, seq uint64 }
 
 func (n name) String() string { return fmt.Sprintf("checkpoint-%010d-%012d.ssc", n.epoch, n.seq) }
 
-// temp is the name under which n is written before it is complete.
+// temp is the name of the file of n until it is complete.
 func (n name) temp() string { return tempPrefix + n.String() }
 
 const tempPrefix = ".tmp-"
@@ -108,8 +109,7 @@ func (s *Store) names() ([]name, error) {
 	return names, nil
 }
 
-// Files returns the paths of the snapshots, newest first, whether they can be
-// read or not.
+// Files returns the paths of the snapshots, newest first, valid or not.
 func (s *Store) Files() ([]string, error) {
 	names, err := s.names()
 	paths := make([]string, len(names))
@@ -121,16 +121,16 @@ func (s *Store) Files() ([]string, error) {
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// Load returns the newest snapshot that is whole: a damaged file, or one in a
-// newer format, is logged, listed by Skipped, and skipped. It returns nil
-// where the directory has no snapshot, and an error wrapping ErrNoValid where
-// it has some but none is valid, unless Options.StartFresh is set. Older snapshots
-// that are damaged are logged too, so that it is known before they are needed. It
-// changes nothing on disk.
+// Load returns the newest valid snapshot. Files that are damaged or in a newer
+// format are logged, listed by Skipped, and skipped. It returns nil if the
+// directory has no snapshot, and an error wrapping ErrNoValid if it has some but
+// none is valid, unless Options.StartFresh is set. It also logs older snapshots
+// that are damaged, so that this is known before they are needed. It changes
+// nothing on disk.
 func (s *Store) Load() (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Another process may remove old files while this one reads: look again.
+	// Another process may remove old files during the read: list them again.
 	for try := 0; ; try++ {
 		snap, vanished, err := s.load()
 		if snap != nil {
@@ -143,7 +143,7 @@ func (s *Store) Load() (*Snapshot, error) {
 			if try < 100 {
 				continue
 			}
-			return nil, fmt.Errorf("checkpoint: the snapshots in %s vanish while they are read", s.dir)
+			return nil, fmt.Errorf("checkpoint: the snapshots in %s keep disappearing while they are being read", s.dir)
 		}
 		if err != nil && s.opts.StartFresh {
 			s.opts.Log.Warn("no snapshot is valid, starting from nothing", "dir", s.dir, "files", len(s.skipped))
@@ -172,7 +172,7 @@ func (s *Store) load() (snap *Snapshot, vanished bool, err error) {
 			s.skipped = append(s.skipped, bad)
 			s.bad[n.String()] = true
 		default:
-			// A file that may not be opened says nothing about its content.
+			// Failing to open a file says nothing about its content.
 			return nil, vanished, fmt.Errorf("checkpoint: %w", err)
 		}
 	}
@@ -182,9 +182,9 @@ func (s *Store) load() (snap *Snapshot, vanished bool, err error) {
 	return nil, vanished, nil
 }
 
-// verifyOlder looks at the snapshots behind the one that has been loaded.
+// verifyOlder checks the snapshots older than the loaded one.
 func (s *Store) verifyOlder(loaded name) {
-	names, _ := s.names() // what cannot be listed now will be told by the next Save
+	names, _ := s.names() // if listing fails now, the next Save will report it
 	behind := false
 	for _, n := range names {
 		if n == loaded {
@@ -200,7 +200,7 @@ func (s *Store) verifyOlder(loaded name) {
 		}
 		var bad *Error
 		if errors.As(err, &bad) {
-			s.bad[n.String()] = true // it does not count as one of those that are kept
+			s.bad[n.String()] = true // it does not count towards Retain
 			err = bad.Err
 		}
 		s.opts.Log.Warn("an older snapshot cannot be used; the newest one is whole", "path", s.path(n.String()), "reason", err)
@@ -216,8 +216,8 @@ func (s *Store) read(path string) (*Snapshot, error) {
 	return read(path, f, size)
 }
 
-// ReadFile reads the snapshot at path. The error is an [*Error] where the file
-// is not a valid snapshot.
+// ReadFile reads the snapshot at path. The error is an [*Error] if the file is not
+// a valid snapshot.
 func ReadFile(path string) (*Snapshot, error) {
 	s := Store{fs: osFS{}}
 	return s.read(path)
@@ -230,14 +230,14 @@ func (s *Store) Skipped() []*Error {
 	return slices.Clone(s.skipped)
 }
 
-// Save adds a snapshot and returns its path once it is durable. It sets Epoch,
-// Seq, Format and, if zero, Created in snap.Header, and snap.Bytes. Then it
-// removes snapshots beyond Options.Retain.
+// Save adds a snapshot and returns its path once it is durable. It sets Epoch, Seq,
+// Format and, if zero, Created in snap.Header, and snap.Bytes. Then it removes
+// snapshots beyond Options.Retain.
 //
-// It returns an error wrapping ErrFenced if another process has claimed the
-// directory since; the directory is unchanged then. After any other error the
-// older snapshots are whole and Save may be tried again. When ctx ends before
-// the snapshot is complete, Save returns ctx.Err().
+// It returns an error wrapping ErrFenced, and leaves the directory unchanged, if
+// another process has claimed the directory in the meantime. After any other error
+// the older snapshots are intact and Save may be retried. If ctx ends before the
+// snapshot is complete, Save returns ctx.Err().
 func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,14 +251,20 @@ func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err erro
 	}
 	h.Created = h.Created.Truncate(time.Millisecond).UTC()
 	h.Format, h.Epoch, h.Seq = Format, claim.number, s.next
-	// A number is used once, even if it is not known whether its file is there.
+	// A number is used only once, even if it is unknown whether its file exists.
 	s.next++
 	n := name{h.Epoch, h.Seq}
 
+	// Write and sync the file under a temporary name, without the lock: a large
+	// snapshot takes seconds, and a process that wants to take over must not wait
+	// for it.
 	temp := s.path(n.temp())
 	if snap.Bytes, err = s.writeTemp(ctx, temp, snap); err != nil {
 		return "", err
 	}
+	// Under the lock only the claim is checked and the file renamed. Whoever claims
+	// the directory afterwards sees the snapshot; whoever did before is found by
+	// the check.
 	err = s.locked(ctx, func() error {
 		if err := s.check(*claim); err != nil {
 			return err
@@ -267,10 +273,13 @@ func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err erro
 		if err := s.fs.Rename(temp, s.path(n.String())); err != nil {
 			return fmt.Errorf("checkpoint: cannot put the snapshot in its place: %w", err)
 		}
+		// From here on the file has its final name, and the error path must not
+		// remove it, whatever the following sync returns.
 		temp = ""
 		if err := s.fs.SyncDir(s.dir); err != nil {
 			return fmt.Errorf("checkpoint: cannot make the snapshot durable: %w", err)
 		}
+		// Older snapshots go last, when the new one can no longer be lost.
 		s.reap(n)
 		return nil
 	})
@@ -283,8 +292,7 @@ func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err erro
 	return s.path(n.String()), nil
 }
 
-// writeTemp writes snap to a new file and syncs it. On an error the file is
-// gone.
+// writeTemp writes snap to a new file and syncs it. If it fails, it removes the file.
 func (s *Store) writeTemp(ctx context.Context, path string, snap *Snapshot) (int64, error) {
 	f, err := s.fs.Create(path)
 	if err != nil {
@@ -307,8 +315,8 @@ func (s *Store) writeTemp(ctx context.Context, path string, snap *Snapshot) (int
 	return size, nil
 }
 
-// reap removes what is older than the Retain newest snapshots. Files known to
-// be invalid do not count, and go with the valid ones around them. The caller
+// reap removes the snapshots older than the Retain newest ones. Files known to be
+// invalid do not count, and go together with the valid ones around them. The caller
 // holds the lock and has just written saved.
 func (s *Store) reap(saved name) {
 	names, err := s.names()
@@ -327,15 +335,15 @@ func (s *Store) reap(saved name) {
 	}
 }
 
-// remove removes a file that nothing depends on.
+// remove removes a file that is no longer needed. A failure is only logged.
 func (s *Store) remove(name string) {
 	if err := s.fs.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.opts.Log.Warn("file not removed", "path", s.path(name), "error", err)
 	}
 }
 
-// removeTemps removes what interrupted writers have left. The caller holds the
-// lock and a new epoch, so nobody can complete these files any more.
+// removeTemps removes what interrupted writers have left. The caller holds the lock
+// and a new epoch, so nobody can complete these files any more.
 func (s *Store) removeTemps() {
 	files, err := s.fs.List(s.dir)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Contribution is what one feature of an example adds to its decision: the weight
-// times the value after preprocessing.
+// Contribution is what one feature of an example adds to its decision: its weight
+// times its preprocessed value.
 type Contribution struct {
 	Feature int // from 0, in the order of the vector
 	Value   float64
 }
 
-// Contributions returns what the features of x add to Decision(x), those of the
-// largest magnitude first and without zeros, and the constant term: all together
-// are the decision, but for rounding. It is known of linear models of two classes
-// or of a regression whose features are not hashed; of others ok is false.
+// Contributions returns what the features of x add to Decision(x), largest
+// magnitude first and without zeros, and the constant term. Their sum is the
+// decision, up to rounding. They are known for linear models of two classes or a
+// regression whose features are not hashed; for others ok is false.
 func (p *Predictor) Contributions(x stream.Vec) (list []Contribution, constant float64, ok bool) {
 	m, linear := p.pipe.Model.(*model.Linear)
 	if !linear || p.HashDim() > 0 || p.Classes() > 2 {

@@ -15,7 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// The name and version that an exported predictor starts with.
+// Name and version at the start of an exported predictor.
 const (
 	exportFormat  = "streamsvm-model"
 	exportVersion = 2
@@ -24,17 +24,18 @@ const (
 // MaxNumbers is the default of ExportOptions.MaxNumbers.
 const MaxNumbers = 20_000_000
 
-// ExportOptions of Export.
+// ExportOptions are the options of Export.
 type ExportOptions struct {
-	// Update, if not nil, is where the predictor comes from. Its payload is not
-	// looked at.
+	// Update, if not nil, is the update that the predictor comes from. Its payload
+	// is ignored.
 	Update *stream.Update
-	// MaxNumbers bounds the numbers of support vectors, weights or frequencies,
-	// about 12 bytes each in the file and up to 50 in memory; 0 is MaxNumbers.
+	// MaxNumbers bounds the number of support vectors' features, weights or
+	// frequencies, which take about 12 bytes each in the file and up to 50 in
+	// memory; 0 is MaxNumbers.
 	MaxNumbers int
 }
 
-// origin is what an exported predictor says of the update it came in.
+// origin describes the update that an exported predictor came in.
 type origin struct {
 	Model      string             `json:"model"`
 	Version    uint64             `json:"version"`
@@ -65,17 +66,17 @@ func newOrigin(u *stream.Update) *origin {
 		o.Offsets = append(o.Offsets, originOffset{p.Topic, p.ID, u.Offsets[p]})
 	}
 	for _, m := range u.Evaluation {
-		if m.Value-m.Value == 0 { // JSON has no other numbers
+		if m.Value-m.Value == 0 { // JSON has neither NaN nor infinity
 			o.Evaluation[m.Name] = m.Value
 		}
 	}
 	return o
 }
 
-// Export writes the predictor in the plain form that docs/formats/plain.md
-// describes: JSON, with all numbers written out, each top-level field on a line
-// of its own. It writes nothing where the model is larger than MaxNumbers allows
-// or holds numbers that are not finite: those are errors.
+// Export writes the predictor in the plain form of docs/formats/plain.md: JSON,
+// with all numbers written out and each top-level field on its own line. If the
+// model has more numbers than MaxNumbers, or numbers that are not finite, it
+// returns an error and writes nothing.
 func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	if o.MaxNumbers == 0 {
 		o.MaxNumbers = MaxNumbers
@@ -129,7 +130,7 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	return err
 }
 
-// signatureForm is the plain form of what data the predictor was made for.
+// signatureForm is the plain form of the data's signature.
 type signatureForm struct {
 	Codec    string          `json:"codec"`
 	Features int             `json:"features"`
@@ -152,7 +153,7 @@ type mapForm struct {
 	LogOdds   []float64 `json:"log_odds"`
 }
 
-// softmaxForm is that of more than two classes.
+// softmaxForm is the plain form of the map for more than two classes.
 type softmaxForm struct {
 	Slope float64 `json:"slope"`
 	Scale float64 `json:"scale"`
@@ -193,14 +194,15 @@ func (p *Predictor) exportModel(m algos.Model, o plain.Options) (any, error) {
 	return x, nil
 }
 
-// classesForm is the plain form of more than two classes, a part for each.
+// classesForm is the plain form of a model of more than two classes, one part for
+// each.
 type classesForm struct {
 	Kind  string `json:"kind"`
 	Parts []any  `json:"parts"`
 }
 
-// classLabels lists what the classes are called, by number: of two the one of
-// label -1 first. It is nil for a regression.
+// classLabels returns the labels of the classes by number; for two classes the
+// label of −1 comes first. It is nil for regression.
 func (p *Predictor) classLabels() []any {
 	if p.Classes() == 2 {
 		return []any{p.pipe.Signature.Label(-1), p.pipe.Signature.Label(1)}

@@ -10,15 +10,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Version is a predictor as it came from a model topic, compiled.
+// Version is a compiled predictor from a model topic.
 type Version struct {
 	*Predictor
-	// Update is the record it came in; its payload has been dropped.
+	// Update is the update it came in, without payload.
 	Update stream.Update
 }
 
-// Live follows a model topic. Readers call Current as often as they like; a
-// new version replaces the old one in a single atomic step.
+// Live follows a model topic. Any number of readers may call Current; a new version
+// replaces the old one atomically.
 type Live struct {
 	cur   atomic.Pointer[Version]
 	first chan struct{}
@@ -26,16 +26,16 @@ type Live struct {
 	err   error
 }
 
-// FollowOptions of Follow.
+// FollowOptions are the options of Follow.
 type FollowOptions struct {
 	// OnUpdate, if not nil, is called after each swap, on Follow's goroutine.
 	OnUpdate func(*Version)
-	// Log is told of updates that cannot be used; nil is nobody.
+	// Log reports updates that cannot be used; nil discards them.
 	Log *slog.Logger
 }
 
-// Follow starts following sub until ctx ends or sub fails. An update that does
-// not decode is logged and skipped: the version before it stays in use.
+// Follow follows sub until ctx ends or sub fails. An update that does not decode is
+// logged and skipped: the version before it stays in use.
 func Follow(ctx context.Context, sub stream.Subscriber, o FollowOptions) *Live {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -43,12 +43,12 @@ func Follow(ctx context.Context, sub stream.Subscriber, o FollowOptions) *Live {
 	l := &Live{first: make(chan struct{}), done: make(chan struct{})}
 	crash.Go(func() {
 		l.err = l.follow(ctx, sub, o)
-		close(l.done) // not after a panic
+		close(l.done) // not executed after a panic
 	})
 	return l
 }
 
-// follow takes updates until ctx ends or sub fails.
+// follow handles updates until ctx ends or sub fails.
 func (l *Live) follow(ctx context.Context, sub stream.Subscriber, o FollowOptions) error {
 	var u *stream.Update
 	defer crash.Recover(func() string {
@@ -81,8 +81,8 @@ func (l *Live) follow(ctx context.Context, sub stream.Subscriber, o FollowOption
 // Current returns the newest version, or nil before the first has arrived.
 func (l *Live) Current() *Version { return l.cur.Load() }
 
-// Wait returns the newest version, waiting for the first if need be. It fails
-// when ctx ends or following has stopped before a version arrived.
+// Wait returns the newest version, waiting for the first one if necessary. It fails
+// if ctx ends, or following stops, before a version has arrived.
 func (l *Live) Wait(ctx context.Context) (*Version, error) {
 	select {
 	case <-l.first:

@@ -9,79 +9,81 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Fate says what became of an example handed to a learner. Every example has
-// exactly one.
+// Fate says what became of an example that was handed to a learner. Every example
+// has exactly one.
 type Fate uint8
 
 const (
 	// Learned: the learner took the example into its sample, or updated on it.
 	Learned Fate = iota
-	// SampledOut: the sampling policy skipped the example, e.g. one that comes to
-	// a full sample, or an unlabelled one at a supervised learner.
+	// SampledOut: the sampling policy skipped the example, for example because the
+	// sample is full, or because it has no label and the learner is supervised.
 	SampledOut
 )
 
-// Need is what a learner waits for.
+// Need says what a learner is waiting for.
 type Need struct {
 	// Fresh is a lower bound on the number of further examples that must be
 	// added before a Step can be due; 0 means that a Step is due now. Between
 	// steps the model does not change, so a caller may score up to Fresh
 	// examples in one go before it adds them.
 	Fresh int
-	// Steps is how many steps are due once Fresh is 0, at least 1. It is how a
-	// learner schedules work by counts of examples, never by the clock.
+	// Steps is the number of steps due once Fresh is 0, at least 1. Learners
+	// schedule their work by counts of examples, never by the clock, so that a
+	// replay takes the same steps.
 	Steps int
 }
 
-// TooLarge bounds the sizes of features, after preprocessing, and of labels:
-// squares of smaller ones do not overflow a float32.
+// TooLarge bounds the absolute values of features, after preprocessing, and of
+// labels: squares of smaller ones do not overflow a float32.
 const TooLarge = 1e18
 
-// Policy names the examples that a sample is made of.
+// Policy says which examples are in a sample.
 type Policy string
 
 const (
-	Everything Policy = ""          // there is no sample: each example is used once
-	First      Policy = "growing"   // the first ones; those that come to a full sample are sampled out
-	Recent     Policy = "window"    // the last ones; an example takes the slot of the oldest
-	Uniform    Policy = "reservoir" // a uniform sample of all that came
-	Balanced   Policy = "balanced"  // a uniform sample of each class, in equal shares as far as the stream allows
+	Everything Policy = ""          // no sample: each example is used once
+	First      Policy = "growing"   // the first ones; those that arrive at a full sample are sampled out
+	Recent     Policy = "window"    // the newest ones; each replaces the oldest
+	Uniform    Policy = "reservoir" // a uniform sample of all examples so far
+	Balanced   Policy = "balanced"  // a uniform sample of each class, of equal sizes as far as the stream allows
 )
 
-// Options say what a Buffer takes in, what it keeps and when a step is due.
+// Options say what a Buffer accepts, what it keeps and when a step is due.
 type Options struct {
-	// Regress allows any number as a label. Otherwise labels are +1 and −1, or
-	// with Classes numbers of classes, from 0 on.
+	// Regress allows any number as a label. Otherwise labels are +1 and −1 or, with
+	// Classes, class numbers from 0.
 	Regress, Classes bool
-	// Features is the most features of an example, counted up to its last one;
-	// 0 sets no limit.
+	// Features is the largest number of features of an example, counted up to its
+	// last nonzero one; 0 sets no limit.
 	Features int
 
 	Policy Policy
-	Size   int    // most members of the sample, ≥ 1 unless the policy is Everything
+	Size   int    // largest sample, ≥ 1 unless the policy is Everything
 	Hold   bool   // keep the examples in the sample, not only their sequence numbers
-	Seed   uint64 // of Uniform and Balanced
+	Seed   uint64 // for Uniform and Balanced
 
-	// Warmup is the number of examples wanted before the first step, where that
-	// is more than Every. Learners choose their kernel from them.
+	// Warmup is the number of examples before the first step, if more than Every.
+	// Learners choose their kernel from them.
 	Warmup int
-	// Every is the number of examples a step, ≥ 1.
+	// Every is the number of examples between steps, ≥ 1.
 	Every int
-	// Batches hands out Every examples at a time, so that as many steps are due
-	// as there are batches. Otherwise a step takes all that are there.
+	// Batches hands out Every examples at a time, and one step is due per batch.
+	// Otherwise a step takes all pending examples.
 	Batches bool
 }
 
-// Buffer takes examples in between two steps, says when the next one is due and
-// hands out what it uses. Learners embed it.
+// Buffer collects the examples that arrive between steps, decides which stay in the
+// sample, says when the next step is due, and hands out what it works on. Learners
+// embed it.
 type Buffer struct {
 	o       Options
 	ready   bool              // the warm-up is over
-	pending []*stream.Example // added and not yet handed out
-	sample  *sample           // nil: none is kept
-	growing *growing          // of a Growing
-	pools   *pools            // of a Pools
-	draw    Draw              // the last one, if it was of few examples
+	pending []*stream.Example // added but not handed out yet
+	sample  *sample           // nil if none is kept
+	growing *growing          // set if part of a Growing
+	pools   *pools            // set if part of a Pools
+	draw    Draw              // the last one, for reuse if it was small
 }
 
 // New returns an empty buffer. The error names the option that is out of range.
@@ -98,34 +100,33 @@ func New(o Options) (*Buffer, error) {
 	return b, err
 }
 
-// Draw is what a step works with. It is valid until the next Add or Take.
+// Draw is what a step works on. It is valid until the next Add or Take.
 //
-// A policy that cuts a sample down, because the stream has changed, is one whose
-// Gone has more slots than Join takes over.
+// A policy that shrinks a sample, because the stream has changed, returns more
+// slots in Gone than Join refills.
 type Draw struct {
-	// Join are the labelled examples that are new, in order of arrival.
+	// Join are the new labelled examples, in order of arrival.
 	Join []*stream.Example
-	// Slots says for each of Join where it is in the sample from now on: a slot
-	// that was another's, or the one behind the last. It is −1 for an example that
-	// is not kept, and nil where there is no sample. A slot may change hands
-	// twice; what counts in the end is the last example that takes it.
+	// Slots has the slot in the sample of each example of Join: one that is reused,
+	// or the next one after the last. It is −1 for an example that is not kept, and
+	// nil if there is no sample. A slot may be taken twice; the last example that
+	// takes it is the one that stays.
 	Slots []int
-	// Old is, with Options.Hold, what was in the slot before each of Join came, or
-	// nil.
+	// Old has, with Options.Hold, the previous example in the slot of each example
+	// of Join, or nil.
 	Old []*stream.Example
-	// Gone are the slots of the members that leave before Join comes, each once.
-	// With slots that Join takes over, in the order in which it does; others close
-	// up.
+	// Gone are the slots of members that leave before Join arrives, each once.
+	// First come the slots that Join refills, in that order. The rest are removed:
+	// later slots move up.
 	Gone []int
-	// Test are fresh draws T_k that the model is tested on. Those that join S
-	// afterwards, as Growing.Admit says, are the first ones.
+	// Test are fresh draws T_k to test the model on. Growing.Admit says how many of
+	// them, the first ones, join S afterwards.
 	Test []*stream.Example
 	// Unlabelled is a minibatch of unlabelled examples.
 	Unlabelled []*stream.Example
 }
 
-// Last returns the slots that Join takes and for each the last example that
-// does.
+// Last returns the slots that Join takes, and for each the example that stays there.
 func (d *Draw) Last() (slots []int, xs []*stream.Example) {
 	at := make(map[int]int, len(d.Join))
 	for i, x := range d.Join {
@@ -143,9 +144,8 @@ func (d *Draw) Last() (slots []int, xs []*stream.Example) {
 	return slots, xs
 }
 
-// Add takes x in and owns it from then on. The error, a *stream.FieldError,
-// says what is wrong with the label or the features; the state is then as it
-// was before.
+// Add adds x and takes ownership of it. The error, a *stream.FieldError, says what
+// is wrong with the label or the features; the state is then unchanged.
 func (b *Buffer) Add(x *stream.Example) (Fate, error) {
 	if !x.Labelled && (b.pools == nil || b.pools.o.Batch == 0) {
 		return SampledOut, nil
@@ -165,7 +165,7 @@ func (b *Buffer) Add(x *stream.Example) (Fate, error) {
 	return Learned, nil
 }
 
-// check says what is wrong with an example.
+// check returns an error if the buffer cannot accept x.
 func (b *Buffer) check(x *stream.Example) error {
 	if x.Labelled {
 		if k := int(x.Y); b.o.Classes && (float64(k) != x.Y || k < 0) {
@@ -192,7 +192,7 @@ func (b *Buffer) check(x *stream.Example) error {
 // Need says when the next step is due.
 func (b *Buffer) Need() Need {
 	switch {
-	case b.sample == nil && b.growing == nil && !b.o.Batches && b.ready: // the quickest learners ask most often
+	case b.sample == nil && b.growing == nil && !b.o.Batches && b.ready: // first, because cheap learners call Need often
 		return Need{Fresh: max(0, b.o.Every-len(b.pending)), Steps: 1}
 	case b.growing != nil:
 		return b.growing.need(b)
@@ -211,8 +211,8 @@ func (b *Buffer) Need() Need {
 	return Need{Steps: len(b.pending) / b.o.Every}
 }
 
-// NeedOf is Need for learners whose steps are due at other numbers of examples
-// from one time to the next: after so many.
+// NeedOf is Need for learners whose number of examples between steps varies: every
+// is the present one.
 func (b *Buffer) NeedOf(every int) Need {
 	if !b.ready {
 		every = max(every, b.o.Warmup)
@@ -223,14 +223,14 @@ func (b *Buffer) NeedOf(every int) Need {
 	return Need{Fresh: max(0, every-len(b.pending)), Steps: 1}
 }
 
-// Ready reports whether the warm-up is over, which the first Take ends.
+// Ready reports whether the warm-up is over. The first Take ends it.
 func (b *Buffer) Ready() bool { return b.ready }
 
-// Pending returns the examples that have been added and not yet handed out.
-// They must not be changed.
+// Pending returns the examples added but not handed out yet. They must not be
+// changed.
 func (b *Buffer) Pending() []*stream.Example { return b.pending }
 
-// Vecs returns the features of the examples pending.
+// Vecs returns the features of the pending examples.
 func (b *Buffer) Vecs() []stream.Vec { return Vecs(b.pending) }
 
 // Vecs returns the features of examples.
@@ -261,8 +261,8 @@ func (b *Buffer) Seq(slot int) uint64 {
 	return b.sample.seq[slot]
 }
 
-// Sample returns the members by slot, with Options.Hold. The list must not be
-// changed.
+// Sample returns the members by slot; it requires Options.Hold. The list must not
+// be changed.
 func (b *Buffer) Sample() []*stream.Example {
 	if b.sample == nil {
 		return nil
@@ -270,7 +270,7 @@ func (b *Buffer) Sample() []*stream.Example {
 	return b.sample.list
 }
 
-// Take hands out what the next step uses, and makes it part of the sample. It
+// Take hands out what the next step works on, and makes it part of the sample. It
 // does so whether or not a step is due.
 func (b *Buffer) Take() *Draw {
 	d := &b.draw
@@ -290,11 +290,11 @@ func (b *Buffer) Take() *Draw {
 	return d
 }
 
-// few is the number of examples up to which lists are used again. What they
-// have pointed to lives until then.
+// few is the number of examples up to which the lists of a Draw are reused. What
+// they point to stays alive until then.
 const few = 16
 
-// take hands out the n oldest examples pending.
+// take hands out the n oldest pending examples.
 func (b *Buffer) take(d *Draw, n int) {
 	d.Join = b.shift(n)
 	if len(d.Join) > 0 {
@@ -305,7 +305,7 @@ func (b *Buffer) take(d *Draw, n int) {
 	}
 }
 
-// shift removes the n oldest examples pending.
+// shift removes the n oldest pending examples.
 func (b *Buffer) shift(n int) []*stream.Example {
 	if n = min(n, len(b.pending)); n == 0 {
 		return nil
@@ -337,7 +337,8 @@ func (b *Buffer) Fields(f *state.Fields) {
 	}
 }
 
-// examples describes a list of examples, each of which Add must have accepted.
+// examples describes a list of examples. It refuses any that Add would not have
+// accepted.
 func (b *Buffer) examples(f *state.Fields, name string, list *[]*stream.Example) {
 	if f.Decoding() {
 		*list = nil // a Draw may still be in use

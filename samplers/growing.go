@@ -21,28 +21,28 @@ type Growth struct {
 	// theorem: local approximation constant κ > 0 and failure probability in (0,1).
 	Kappa, PFail float64
 
-	// TMax bounds |T_k|, which is |S_k| otherwise; 0 sets no other bound.
+	// TMax bounds |T_k|, which is otherwise |S_k|; 0 sets no bound.
 	TMax int
-	// Recycle lets T_k join S once it has been tested on. T_{k+1} is fresh again,
-	// so the test stays independent of the sample.
+	// Recycle adds T_k to S after the test. T_{k+1} is fresh again, so the test stays
+	// independent of the sample.
 	Recycle bool
 	// Full says what happens once |S_k| = Max. With "stop" the sample stays as it
-	// is. Otherwise recycled draws take the place of the oldest members, or of
-	// others that the learner gives up: of as many as a quarter of the sample at
-	// a time with "replace", of all with "window". A window holds as many as stand
-	// for Max records of the stream.
+	// is. Otherwise recycled draws replace the oldest members, or others that the
+	// learner chooses: at most a quarter of the sample at a time with "replace",
+	// all of it with "window". The members of a window together represent Max
+	// records of the stream.
 	Full string
-	// Stride, ≥ 1, thins the arrivals out while the sample holds its size: each
-	// Stride-th becomes a draw, so that the sample is one of the last Stride·|S|.
-	// With Full "window" all do.
+	// Stride, ≥ 1, thins out arrivals once the sample has stopped growing: every
+	// Stride-th becomes a draw, so that the sample spans the last Stride·|S|
+	// arrivals. With Full "window" every arrival is a draw.
 	Stride int
-	// Reserve > 0 keeps one draw in so many back, where those kept back are at
-	// least ReserveLeast. They stay pending, so that what is learned from the others
-	// can be tested on them, and come first among the next draws. A window keeps
-	// none back.
+	// Reserve > 0 reserves one draw in so many, provided these are at least
+	// ReserveLeast. Reserved draws stay pending, so that the model learned from the
+	// others can be tested on them, and come first among the next draws. A window
+	// reserves none.
 	Reserve, ReserveLeast int
 	// Shuffle > 0 is the size of a buffer that breaks up the order of the stream
-	// before draws are taken.
+	// before draws are taken; theory assumes independent draws.
 	Shuffle int
 }
 
@@ -73,9 +73,9 @@ func (g Growth) validate() error {
 	return nil
 }
 
-// TheoremSize returns the sample size of Zhang and Sen, Theorem 3.3,
-// ⌈8 ln(2/p) (M+1)²/(κ² δ⁴)⌉, for which |f_S − f| ≤ κδ²/2 at a fixed point with
-// probability at least 1−p where 0 ≤ hinge ≤ M+1. It is limited to 2³¹−1.
+// TheoremSize returns the sample size of Zhang and Sen, Theorem 3.3, ⌈8 ln(2/p)
+// (M+1)²/(κ² δ⁴)⌉. With it |f_S − f| ≤ κδ²/2 at a fixed point with probability at
+// least 1−p, if 0 ≤ hinge ≤ M+1. It is at most 2³¹−1.
 func TheoremSize(delta, kappa, p, bound float64) int {
 	n := math.Ceil(8 * math.Log(2/p) * (bound + 1) * (bound + 1) / (kappa * kappa * math.Pow(delta, 4)))
 	if !(n < math.MaxInt32) {
@@ -85,22 +85,22 @@ func TheoremSize(delta, kappa, p, bound float64) int {
 }
 
 // Growing is a Buffer with the growing sample S_k and the fresh draws T_k of a
-// stochastic method (Zhang and Sen, "A Stochastic Conjugate Subgradient
-// Algorithm for Kernelized Support Vector Machines", Algorithm 1, lines 9, 10
-// and 12). A step
+// stochastic method (Zhang and Sen, "A Stochastic Conjugate Subgradient Algorithm
+// for Kernelized Support Vector Machines", Algorithm 1, lines 9, 10 and 12). A step
 //
 //  1. takes a Draw: s_k in Join and T_k in Test (the first one is S_0),
-//  2. packs both behind its sample and tests on T_k,
-//  3. asks Admit how many of T_k stay, which are recycled into S, and whose
-//     place they take, and tells Leave what has left,
+//  2. appends both to its points and tests on T_k,
+//  3. asks Admit how many of T_k are recycled into S and which members they replace, and tells
+//     Leave which have left,
 //  4. calls Plan with the radius δ_k, from which the next sizes follow.
 //
-// Members are in slots in order of age; those behind one that leaves move up. A
-// learner that finds that growth does not pay lets the sample Hold its size, and
-// Resume; one that is not done with the sample has it Wait.
+// Members are in slots ordered by age; the slots after one that leaves move up. A
+// learner that finds that growth does not pay calls Hold to keep the sample at its
+// size, and later Resume. One that has not finished optimising on the present
+// sample calls Wait.
 type Growing struct{ Buffer }
 
-// NewGrowing returns an empty sample. Of o only Regress, Features and Seed count.
+// NewGrowing returns an empty sample. Of o only Regress, Features and Seed matter.
 // The error names what is out of range.
 func NewGrowing(o Options, g Growth) (*Growing, error) {
 	if err := g.validate(); err != nil {
@@ -109,14 +109,13 @@ func NewGrowing(o Options, g Growth) (*Growing, error) {
 	return &Growing{Buffer{o: o, ready: true, growing: &growing{Growth: g, shuffle: newShuffle(g.Shuffle, o.Seed)}}}, nil
 }
 
-// Plan gives the radius δ_k and the bound M on |f|, from which Theorem 3.3 takes
+// Plan sets the radius δ_k and the bound M on |f|, from which Theorem 3.3 computes
 // the size of the next sample.
 func (b *Growing) Plan(delta, bound float64) { b.growing.delta, b.growing.bound = delta, bound }
 
-// Admit says how many of the draws of the last Take that were tested on, the
-// first ones, join the sample, and which members leave for them: the oldest. The
-// learner may choose as many others. The draws are members from then on, behind
-// the others.
+// Admit returns how many of the tested draws of the last Take join the sample, the
+// first ones, and which members leave for them: the oldest. The learner may choose
+// as many others. From then on the draws are the newest members.
 func (b *Growing) Admit() (join int, gone []int) {
 	g := b.growing
 	m, n := len(g.seq), len(g.tested)
@@ -150,8 +149,7 @@ func (b *Growing) Admit() (join int, gone []int) {
 	return n, gone
 }
 
-// Leave takes the members in the slots listed, in ascending order, out of the
-// sample.
+// Leave removes the members in the given slots, in ascending order, from the sample.
 func (b *Growing) Leave(slots []int) {
 	g, kept := b.growing, 0
 	var stay []int32
@@ -167,25 +165,25 @@ func (b *Growing) Leave(slots []int) {
 	g.counts.Keep(stay)
 }
 
-// Hold keeps the sample at a size: from now on draws take the place of members.
+// Hold keeps the sample at a size: from now on draws replace members.
 func (b *Growing) Hold(size int) { b.growing.holds, b.growing.size = true, size }
 
-// Holds reports whether the sample holds its size.
+// Holds reports whether the sample is kept at its size.
 func (b *Growing) Holds() bool { return b.growing.holds }
 
 // Resume lets the sample grow again.
 func (b *Growing) Resume() { b.growing.holds, b.growing.size = false, 0 }
 
-// Wait says whether the next step is to go on with the sample as it is. Arrivals
-// that do not fit among the pending draws are sampled out until then.
+// Wait says whether the next step is to continue on the sample as it is. Until
+// then, arrivals that do not fit among the pending draws are sampled out.
 func (b *Growing) Wait(on bool) { b.growing.waits = on }
 
-// Waits reports whether the next step goes on with the sample as it is.
+// Waits reports whether the next step continues on the sample as it is.
 func (b *Growing) Waits() bool { return b.growing.waits }
 
-// Drain hands out what is pending at the end of a bounded stream: S_0 where
-// there is no sample yet, or draws that need no test, all of which Admit lets
-// join. It is called until the Draw is empty.
+// Drain hands out what is pending at the end of a bounded stream: S_0 if there is
+// no sample yet, or draws that need no test and that Admit lets join. It is called
+// until the Draw is empty.
 func (b *Growing) Drain() *Draw {
 	g, d := b.growing, new(Draw)
 	b.pending = append(b.pending, g.shuffle.drain()...)
@@ -205,17 +203,17 @@ type growing struct {
 
 	seq          []uint64    // of S, by slot
 	tested       []uint64    // of T_k, until Admit
-	counts       weight.List // how many records each of S stands for, by slot
+	counts       weight.List // number of records that each member represents, by slot
 	testedCounts weight.List // of tested
 	delta, bound float64
 	holds        bool
-	size         int  // at which the sample holds
+	size         int  // size of a sample that has stopped growing
 	waits        bool // the sample stays as it is
 	since        int  // arrivals since the last step
 	draining     bool // the last draw was by Drain
 }
 
-// sizes returns |s_k| and |T_k|, which is that of S before s_k joins it.
+// sizes returns |s_k| and |T_k|; the latter is |S| before s_k joins.
 func (g *growing) sizes() (join, test int) {
 	m := len(g.seq)
 	if m == 0 {
@@ -234,15 +232,15 @@ func (g *growing) sizes() (join, test int) {
 		test = min(test, join)
 	}
 	if g.Full == "replace" && m >= g.Max {
-		// What the sample has learned must outlive the draws that come in: as many
-		// as it holds would put all of its support vectors out.
+		// What the sample has learned must outlive the new draws: as many draws as
+		// members would evict all support vectors at once.
 		test = min(test, max(1, m/4))
 	}
 	return 0, test
 }
 
-// ahead returns how many draws beyond those of the next Take are waited for:
-// without recycling the s of the one after.
+// ahead returns how many draws to wait for beyond those of the next Take: without
+// recycling, the s of the Take after.
 func (g *growing) ahead(join int) int {
 	if g.Recycle || len(g.seq) == 0 {
 		return 0
@@ -250,7 +248,7 @@ func (g *growing) ahead(join int) int {
 	return join
 }
 
-// grow returns by how many members a sample of m should grow.
+// grow returns the number of members by which a sample of m should grow.
 func (g *growing) grow(m int) int {
 	n := 0
 	switch g.Rule {
@@ -264,8 +262,8 @@ func (g *growing) grow(m int) int {
 	return max(0, min(n, g.limit()-m))
 }
 
-// wanted returns how many recycled draws should come into a sample of m, which
-// may be more than its limit has room for.
+// wanted returns how many recycled draws should join a sample of m. It may exceed
+// the room that is left.
 func (g *growing) wanted(m int) int {
 	if m >= g.limit() {
 		return m
@@ -273,7 +271,7 @@ func (g *growing) wanted(m int) int {
 	return g.grow(m)
 }
 
-// limit returns the largest size that the sample may have now.
+// limit returns the largest size that the sample may have at present.
 func (g *growing) limit() int {
 	if g.holds {
 		return g.size
@@ -281,7 +279,7 @@ func (g *growing) limit() int {
 	return g.Max
 }
 
-// stride returns how many arrivals there are for each draw.
+// stride returns the number of arrivals per draw.
 func (g *growing) stride() int {
 	if g.holds && g.Full != "window" {
 		return g.Stride
@@ -289,7 +287,7 @@ func (g *growing) stride() int {
 	return 1
 }
 
-// reserve returns how many of n draws are kept back.
+// reserve returns how many of n draws are reserved.
 func (g *growing) reserve(n int) int {
 	if g.Reserve == 0 || n < g.Reserve*g.ReserveLeast || g.Full == "window" {
 		return 0
@@ -297,7 +295,7 @@ func (g *growing) reserve(n int) int {
 	return n / g.Reserve
 }
 
-// add notes an arrival, which becomes a draw or is sampled out.
+// add handles an arrival, which becomes a draw or is sampled out.
 func (g *growing) add(b *Buffer, x *stream.Example) Fate {
 	g.since++
 	if g.since%g.stride() != 0 {
@@ -314,8 +312,9 @@ func (g *growing) add(b *Buffer, x *stream.Example) Fate {
 	return Learned
 }
 
-// need says how many arrivals are missing. A step that goes on where the last
-// one was cut short comes as late as if there were draws to take in.
+// need returns how many arrivals are missing. A step that continues an interrupted
+// one is due after as many arrivals as if the draws were used, so that it does not
+// run at every arrival.
 func (g *growing) need(b *Buffer) Need {
 	join, test := g.sizes()
 	n := g.stride()
@@ -356,7 +355,7 @@ func (g *growing) first(b *Buffer, d *Draw, n int) {
 	}
 }
 
-// test makes the next n draws those to test on.
+// test hands out the next n draws to test on.
 func (g *growing) test(b *Buffer, d *Draw, n int) {
 	d.Test = b.shift(n)
 	g.tested, g.testedCounts = nil, nil

@@ -7,27 +7,28 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// PoolOptions say what becomes of unlabelled examples.
+// PoolOptions say how unlabelled examples are used.
 type PoolOptions struct {
-	// Batch is the number of unlabelled examples a step. With 0 they are sampled
-	// out.
+	// Batch is the number of unlabelled examples in a minibatch. With 0 they are
+	// sampled out.
 	Batch int
-	// Recent is the size, ≥ 1, of a sample of unlabelled examples, which are held:
-	// the last ones if Options.Policy is Recent, a uniform one otherwise.
+	// Recent is the size, ≥ 1, of a sample of unlabelled examples, with their
+	// features: the newest ones if Options.Policy is Recent, otherwise a uniform
+	// sample.
 	Recent int
 }
 
-// Pools is a Buffer that keeps labelled and unlabelled examples apart: the
-// labelled ones, which are few and used again and again, in the sample; the
-// unlabelled ones, which are many and used once, in a queue of minibatches.
-// Beside it is a sample of recent unlabelled ones.
+// Pools is a Buffer for semi-supervised learners, which keeps labelled and
+// unlabelled examples apart. The labelled ones are few and used repeatedly: they
+// are in the sample. The unlabelled ones are many and used once: they are in a
+// queue of minibatches, and some also in a sample of recent ones.
 //
-// A step is due as soon as a minibatch is complete, or labelled examples have
-// come that are an eighth of those before, at most Every. So either kind may be
-// missing for as long as it likes. Before there is any label an unlabelled
-// example can only enter the sample of recent ones.
+// A step is due as soon as a minibatch is complete, or new labelled examples are an
+// eighth of those before, at most Every. So either kind may be absent for any
+// length of time. Before the first label, an unlabelled example can only enter the
+// sample of recent ones.
 //
-// The warm-up, of examples of either kind, ends with Begin: until then all are
+// The warm-up, of examples of either kind, ends with Begin. Until then all are
 // pending and no step is due.
 type Pools struct{ Buffer }
 
@@ -53,7 +54,7 @@ func NewPools(o Options, u PoolOptions) (*Pools, error) {
 	return &Pools{*b}, nil
 }
 
-// Warm reports whether the examples of the warm-up are there, for Begin.
+// Warm reports whether there are enough examples for Begin.
 func (p *Pools) Warm() bool { return !p.ready && len(p.pending) >= p.o.Warmup }
 
 // Begin ends the warm-up.
@@ -69,15 +70,15 @@ func (p *Pools) Begin() {
 // be changed.
 func (p *Pools) Recent() []*stream.Example { return p.pools.recent.list }
 
-// Skipped returns the number of unlabelled examples that came before any label,
-// and so are in no minibatch.
+// Skipped returns the number of unlabelled examples that arrived before the first
+// label; no minibatch contains them.
 func (p *Pools) Skipped() uint64 { return p.pools.skipped }
 
-// More reports whether examples have been added and not yet handed out.
+// More reports whether examples have been added but not handed out yet.
 func (p *Pools) More() bool { return len(p.pending) > 0 || p.pools.queue.len() > 0 }
 
-// Drain is Take at the end of a bounded stream: the minibatches may be as small
-// as they are. It is called while there are More.
+// Drain is Take at the end of a bounded stream, where minibatches may be
+// incomplete. It is called while More is true.
 func (p *Pools) Drain() *Draw {
 	d := p.Take()
 	if len(d.Unlabelled) > 0 {
@@ -87,13 +88,12 @@ func (p *Pools) Drain() *Draw {
 	return d
 }
 
-// pools is what Pools adds to a Buffer, whose pending examples are the labelled
-// ones.
+// pools is what Pools adds to a Buffer, whose pending examples are the labelled ones.
 type pools struct {
 	o       PoolOptions
 	queue   queue
 	recent  *sample
-	labels  uint64 // handed out
+	labels  uint64 // labelled examples handed out
 	skipped uint64
 }
 
@@ -120,8 +120,8 @@ func (p *pools) need(b *Buffer) Need {
 		return Need{Fresh: max(0, b.o.Warmup-len(b.pending)), Steps: 1}
 	}
 	fresh := min(max(int(min(p.labels, 1<<20))/8, 1), b.o.Every) - len(b.pending)
-	// Where unlabelled examples are not taken, labels may come in larger groups,
-	// which are scored together.
+	// Without minibatches labels may be handed out in larger groups, which are
+	// scored together.
 	if p.labels > 0 && p.o.Batch > 0 {
 		fresh = min(fresh, p.o.Batch-p.queue.len())
 	}
@@ -167,7 +167,7 @@ func (p *pools) fields(f *state.Fields, b *Buffer) {
 	}
 }
 
-// queue hands examples out in the order in which they came, each once.
+// queue is a FIFO queue of examples.
 type queue struct {
 	list []*stream.Example
 	out  []*stream.Example // what a Draw points to
@@ -175,7 +175,8 @@ type queue struct {
 
 func (q *queue) len() int { return len(q.list) }
 
-// push appends x. In a queue of size the oldest example makes room.
+// push appends x. In a queue of size size, if > 0, the oldest example is dropped to
+// make room.
 func (q *queue) push(x *stream.Example, size int) {
 	if len(q.list) >= size {
 		q.shift(1)
@@ -191,8 +192,8 @@ func (q *queue) take(n int) []*stream.Example {
 	return q.out
 }
 
-// shift drops the first n examples. The rest stays where it is: append moves
-// it once the array has no room behind, so each example is moved O(1) times.
+// shift drops the first n examples. The others stay where they are: append moves
+// them when the array is full, so each example is moved O(1) times.
 func (q *queue) shift(n int) {
 	clear(q.list[:n]) // or the array would keep them alive
 	q.list = q.list[n:]

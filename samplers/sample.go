@@ -14,37 +14,37 @@ var (
 	errLength  = errors.New("lengths do not agree")
 )
 
-// sample is a list of slots with a policy that says whose they are. A slot is
-// its member's until that leaves; no other slot changes then.
+// sample is a list of slots with a policy that chooses their members. A member
+// keeps its slot until it leaves, and replacing one changes no other slot.
 //
 // Recent takes the slots in turn. Uniform is Algorithm R of Vitter, "Random
 // Sampling with a Reservoir", ACM TOMS 11(1), 1985: after n examples each is a
-// member with probability size/n. Balanced is Algorithm 1 of Chrysakis and
-// Moens, "Online Continual Learning from Imbalanced Data", ICML 2020: an example
-// of a class that has never been the largest replaces a random example of the
-// largest class; the others follow Algorithm R within their class. The classes
-// are the labels above 0, the others, and "unlabelled".
+// member with probability size/n. Balanced is Algorithm 1 of Chrysakis and Moens,
+// "Online Continual Learning from Imbalanced Data", ICML 2020: an example of a
+// class that has never been the largest replaces a random example of the largest
+// class; the others follow Algorithm R within their class. Its classes are: labels
+// above 0, other labels, and no label.
 type sample struct {
 	policy Policy
 	size   int
 	hold   bool
 
 	seq  []uint64
-	list []*stream.Example // the members, with hold
+	list []*stream.Example // the members, if held
 	next int               // Recent: the oldest slot once the sample is full
-	seen uint64            // Uniform, Balanced: examples offered
+	seen uint64            // for Uniform and Balanced: examples offered
 	rng  *rng.Source
 
-	// Balanced.
+	// For Balanced.
 	class   []byte // of each member
 	classes [3]class
 
-	// What a Draw points to.
+	// Memory for a Draw.
 	slots, gone []int
 	old         []*stream.Example
 }
 
-// class is the book-keeping for one class.
+// class has the counts of one class.
 type class struct {
 	seen  uint64
 	held  int
@@ -75,7 +75,7 @@ func classOf(x *stream.Example) byte {
 	return 1
 }
 
-// take makes the examples that join members and says where.
+// take decides which examples of d join and sets their slots.
 func (s *sample) take(d *Draw) {
 	n := s.len()
 	if cap(s.slots) > few {
@@ -153,7 +153,7 @@ func (s *sample) balanced(k byte) int {
 		}
 		from = k
 	}
-	// A random one of the class's slots, in slot order.
+	// A random slot of the class, in slot order.
 	skip := s.rng.IntN(s.classes[from].held)
 	for i, c := range s.class {
 		if c != from {
@@ -167,8 +167,8 @@ func (s *sample) balanced(k byte) int {
 	panic("samplers: a sample has lost count of its classes")
 }
 
-// put makes x the member in a slot. It returns what is held, which may be a
-// copy of x, and what was held there before.
+// put makes x the member in a slot. It returns the example now held, which may be a
+// copy of x, and the one held there before.
 func (s *sample) put(slot int, x *stream.Example) (held, old *stream.Example) {
 	if slot < 0 {
 		return x, nil
@@ -203,16 +203,16 @@ func (s *sample) put(slot int, x *stream.Example) (held, old *stream.Example) {
 	return x, old
 }
 
-// alone returns a copy of x that keeps no other example's memory alive: examples
-// that come one after another share blocks of it (stream.Arena), and of the
-// neighbours of one in a reservoir ever fewer are members, too.
+// alone returns a copy of x that keeps no other example's memory alive. Consecutive
+// examples share blocks of memory (stream.Arena), and in a reservoir ever fewer of
+// a member's neighbours are members too.
 func alone(x *stream.Example) *stream.Example {
 	c := *x
 	c.X = x.X.Clone()
 	return &c
 }
 
-// fields describes the state; b accepts what is held.
+// fields describes the state; b checks the held examples.
 func (s *sample) fields(f *state.Fields, b *Buffer) {
 	f.Uint64s("seq", &s.seq)
 	if s.hold {
@@ -237,7 +237,7 @@ func (s *sample) fields(f *state.Fields, b *Buffer) {
 	}
 }
 
-// restored refuses what cannot have been stored.
+// restored refuses states that cannot have been stored.
 func (s *sample) restored(f *state.Fields) {
 	n := s.len()
 	switch {

@@ -8,10 +8,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// shuffle is a buffer that breaks up the order of a stream: once it is full,
-// each arrival takes the place of a random example, which leaves. An example
-// stays for a geometrically distributed number of arrivals, size on average. With
-// size 0 examples pass through.
+// shuffle is a buffer that breaks up the order of a stream. Once it is full, each
+// arrival replaces a random example, which leaves. An example stays for a
+// geometrically distributed number of arrivals, size on average. With size 0
+// examples pass straight through.
 type shuffle struct {
 	size int
 	list []*stream.Example
@@ -22,8 +22,8 @@ func newShuffle(size int, seed uint64) *shuffle {
 	return &shuffle{size: size, rng: rng.New(seed, "samplers.shuffle")}
 }
 
-// add takes x in and returns the example that leaves for it, or nil while the
-// buffer fills.
+// add adds x and returns the example that leaves for it, or nil while the buffer
+// fills.
 func (s *shuffle) add(x *stream.Example) *stream.Example {
 	switch {
 	case s.size == 0:
@@ -45,8 +45,7 @@ func (s *shuffle) drain() []*stream.Example {
 	return out
 }
 
-// free returns how many examples can be added before the next one makes an
-// example leave.
+// free returns how many examples can be added before one leaves.
 func (s *shuffle) free() int { return s.size - len(s.list) }
 
 func (s *shuffle) fields(f *state.Fields, b *Buffer) {

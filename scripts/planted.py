@@ -65,7 +65,7 @@ DEFECTS = [
     ("order-by-arrival", "a partition that has nothing to deliver yet does not hold the others back",
      [("stream/kafkaio/merge.go", "return q.done()", "return q.done() || len(q.queue) == 0 && q.next > q.stop/2")]),
     ("weights-by-block", "chosen class weights depend on when checkpoints are made",
-     [("internal/engine/classweight.go", "back := min(lookBack, e.cfg.Window)", "back := lookBack")]),
+     [("internal/engine/classweight.go", "back := min(recentLabels, e.cfg.Window)", "back := recentLabels")]),
     ("limit-in-float64", "a feature of 1e18 passes admission, and ends training",
      [("internal/engine/admit.go", "func below(val []float32, limit float32) bool {", "func below(val []float32, most float32) bool {\n\tlimit := math.Nextafter32(most, 2*most)"),
       ("internal/engine/admit.go", "float32(a) >= algos.TooLarge || e.cfg", "a >= algos.TooLarge || e.cfg")]),

@@ -1,34 +1,34 @@
 package stream
 
-// ArenaDecoder is implemented by decoders that can take the memory for
-// features from an Arena.
+// ArenaDecoder is implemented by decoders that can put features into memory from an
+// Arena.
 type ArenaDecoder interface {
 	Decoder
-	// DecodeIn is Decode with the features of the example in memory of a; if a
-	// is nil it is Decode.
+	// DecodeIn is Decode with the features of the example in memory of a; with a
+	// nil a it is Decode.
 	DecodeIn(a *Arena, value []byte, ex *Example) error
 }
 
-// arenaBlock is the number of elements of a block.
+// arenaBlock is the number of elements in a block.
 const arenaBlock = 512
 
-// Arena hands out the memory for features from blocks, so that a decoder
-// allocates once for many examples. The zero value is ready for use.
+// Arena hands out memory for features from blocks, so that a decoder allocates once
+// for many examples. The zero value is ready to use.
 //
-// Memory handed out is never handed out again before Reset. A block lives as
-// long as any vector in it: a vector that is kept alone, without its
-// neighbours, keeps at most 4 KiB more than its own size alive. Vectors of more
-// than a quarter of a block get memory of their own.
+// Memory is not handed out twice without a Reset in between. A block lives as long
+// as any vector in it: a vector that is kept without its neighbours keeps at most 4
+// KiB besides its own size alive. Vectors of more than a quarter of a block get
+// memory of their own.
 //
-// Those who keep no vector beyond a batch call Reset after each, and then
+// Callers that keep no vector beyond a batch call Reset after each batch; then
 // nothing is allocated in the long run.
 type Arena struct {
 	idx block[int32]
 	val block[float32]
 }
 
-// Idx returns an empty slice with room for n indices. It is the arena's next
-// free memory: unless Take follows, the next call returns the same. A nil
+// Idx returns an empty slice with capacity for n indices. It is the next free
+// memory of the arena: unless Take follows, the next call returns the same. A nil
 // Arena allocates.
 func (a *Arena) Idx(n int) []int32 {
 	if a == nil {
@@ -45,8 +45,8 @@ func (a *Arena) Val(n int) []float32 {
 	return a.val.next(n)
 }
 
-// Take hands out x, whose elements are in the memory that the last calls of Idx
-// and Val returned. The result has no room for more elements.
+// Take keeps x, whose elements are in the memory that the last calls of Idx and Val
+// returned. The result has no spare capacity.
 func (a *Arena) Take(x Vec) Vec {
 	if a == nil {
 		return x
@@ -54,8 +54,7 @@ func (a *Arena) Take(x Vec) Vec {
 	return Vec{Idx: a.idx.take(x.Idx), Val: a.val.take(x.Val)}
 }
 
-// Reset takes all memory back: no vector handed out since the last Reset may be
-// used any more.
+// Reset takes back all memory: vectors handed out before must not be used any more.
 func (a *Arena) Reset() {
 	a.idx.reset()
 	a.val.reset()
@@ -86,7 +85,7 @@ func (b *block[T]) take(s []T) []T {
 	return s[:n:n]
 }
 
-// reset makes one block of what has been needed at a time.
+// reset makes a single block as large as what was needed since the last reset.
 func (b *block[T]) reset() {
 	if b.used > len(b.all) {
 		b.all = make([]T, b.used+b.used/4)

@@ -1,10 +1,11 @@
-// Package stream defines what flows through streamsvm: records as a message
-// queue delivers them, examples as learners take them, the positions that say
-// how far a consumer has come, and the updates that carry a model back out.
+// Package stream defines the data types of an online learning stream: records as a
+// message queue delivers them, examples as learners consume them, offsets, and
+// model updates; and the interfaces of sources, decoders, publishers and
+// subscribers.
 //
-// It imports no client of any queue. Package stream/codec turns a record's
-// value into an example, stream/fileio and stream/kafkaio are sources and
-// sinks, stream/synth generates synthetic streams.
+// It imports no client of any queue. Package stream/codec turns a record's value
+// into an example, stream/fileio and stream/kafkaio are sources and sinks,
+// stream/synth generates synthetic streams.
 //
 // The API is stable.
 package stream
@@ -19,8 +20,8 @@ type Vec struct {
 	Val []float32
 }
 
-// Dim returns one more than the largest feature index that x holds, which for
-// a dense vector is its length.
+// Dim returns one more than the largest feature index in x; for a dense vector that
+// is its length.
 func (x Vec) Dim() int {
 	if x.Idx == nil {
 		return len(x.Val)
@@ -43,8 +44,8 @@ func (x Vec) Clone() Vec {
 	return c
 }
 
-// Dense writes x into dst, which must be at least x.Dim() long, and sets the
-// remaining elements of dst to 0.
+// Dense writes x to dst, which must have at least x.Dim() elements, and sets the
+// others to 0.
 func (x Vec) Dense(dst []float32) {
 	if x.Idx == nil {
 		n := copy(dst, x.Val)
@@ -57,8 +58,8 @@ func (x Vec) Dense(dst []float32) {
 	}
 }
 
-// CheckFinite returns the position in x.Val of the first NaN or infinite
-// value, or -1.
+// CheckFinite returns the position in x.Val of the first value that is NaN or
+// infinite, or -1.
 func (x Vec) CheckFinite() int {
 	for k, v := range x.Val {
 		// v-v is 0 for finite v and NaN otherwise.
@@ -71,29 +72,28 @@ func (x Vec) CheckFinite() int {
 
 // Example is one observation.
 type Example struct {
-	// Seq numbers the examples of a stream 1, 2, 3… in order of consumption;
-	// it is an example's identity downstream of the decoder.
+	// Seq numbers the examples of a stream 1, 2, 3… in order of consumption. It
+	// identifies an example downstream of the decoder.
 	Seq uint64
-	// ID is the identifier the producer gave, or empty.
+	// ID is the identifier given by the producer, or empty.
 	ID string
 	X  Vec
-	// Y is the label: +1 or −1 for two classes, the number of the class, from 0
-	// on, for more, any finite number for regression, 0 where Labelled is false.
+	// Y is the label: +1 or −1 for two classes, the class number from 0 for more,
+	// any finite number for regression, 0 if Labelled is false.
 	Y float64
-	// Labelled says whether the label is known.
+	// Labelled reports whether the label is known.
 	Labelled bool
 	// Class is the label of a class that had no number yet when the example was
-	// decoded, and Y is then 0. It is empty elsewhere.
+	// decoded; Y is then 0. Otherwise it is empty.
 	Class string
-	// Weight is how much the example counts, a finite number above 0; 0 stands
-	// for 1.
+	// Weight is the importance weight, finite and above 0; 0 stands for 1.
 	Weight float32
-	// Represents is how many records of a stream the example stands for, where it
-	// was chosen from so many at random; 0 stands for 1. Weight has it in it.
+	// Represents is the number of records that the example represents if it was
+	// sampled from a stream; 0 stands for 1. Weight already includes it.
 	Represents float32
 }
 
-// Importance returns how much the example counts: Weight, or 1 where that is 0.
+// Importance returns the importance weight: Weight, or 1 if that is 0.
 func (e *Example) Importance() float64 {
 	if e.Weight == 0 {
 		return 1
@@ -101,8 +101,8 @@ func (e *Example) Importance() float64 {
 	return float64(e.Weight)
 }
 
-// Count returns how many records of a stream the example stands for: Represents,
-// or 1 where that is 0.
+// Count returns the number of records that the example represents: Represents, or 1
+// if that is 0.
 func (e *Example) Count() float64 {
 	if e.Represents == 0 {
 		return 1
@@ -110,7 +110,7 @@ func (e *Example) Count() float64 {
 	return float64(e.Represents)
 }
 
-// Bytes returns about how much memory the example holds.
+// Bytes returns the approximate memory of the example.
 func (e *Example) Bytes() int {
 	return 104 + 4*len(e.X.Idx) + 4*len(e.X.Val) + len(e.ID)
 }

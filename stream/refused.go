@@ -2,11 +2,12 @@ package stream
 
 import "fmt"
 
-// DeadError says that a stream is not taken for what it should be, since too
-// many of its records cannot be used.
+// DeadError says that a stream cannot be what it is configured to be: too many of
+// its records cannot be used.
 type DeadError struct {
 	// Dead of the latest Records could not be used, Alike of them for the same
-	// reason as Example, which is the commonest; it is nil if none is known.
+	// reason as Example. That is the most frequent reason; Example is nil if none
+	// is known.
 	Dead, Records int
 	Alike         int
 	Example       *RecordError
@@ -29,19 +30,19 @@ func (e *DeadError) Error() string {
 	return s
 }
 
-// OneLabelError says why nothing can be learned to predict: no two labels of
-// the examples differ.
+// OneLabelError says why there is nothing to learn: all labels are equal.
 type OneLabelError struct {
-	// Examples have come, Labelled of them with a label, which was always Label.
+	// Examples is the number of examples, Labelled the number with a label, which
+	// was always Label.
 	Examples, Labelled uint64
 	Label              float64
 	// Regress: labels are numbers to predict, not one of −1 and +1.
 	Regress bool
-	// Class is what the label is called where there are more than two.
+	// Class is the name of the label if there are more than two classes.
 	Class string
 }
 
-// Seen says what has come.
+// Seen describes the examples so far.
 func (e *OneLabelError) Seen() string {
 	switch {
 	case e.Labelled == 0:

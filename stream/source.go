@@ -22,8 +22,8 @@ type Record struct {
 	// Offset is the record's position in its partition; in a file, the number
 	// of the record, counted from 0.
 	Offset  int64
-	Time    time.Time // millisecond precision, UTC; zero where unknown
-	Key     []byte    // nil where absent
+	Time    time.Time // millisecond precision, UTC; zero if unknown
+	Key     []byte    // nil if absent
 	Value   []byte    // nil for a tombstone
 	Headers []Header
 }
@@ -67,73 +67,71 @@ func (o Offsets) Partitions() []Partition {
 
 // A Source delivers the records of a stream in consumption order.
 //
-// Where to start is given to the source's constructor, as the Offsets of a
+// The start position is given to the source's constructor, as the Offsets of a
 // checkpoint. A source is used by one goroutine at a time.
 type Source interface {
-	// Fetch appends at least one record to dst and returns the extended
-	// slice. It blocks until there is one. The bytes that the records refer to
-	// belong to the caller: no later call changes them.
+	// Fetch appends at least one record to dst and returns the extended slice,
+	// blocking until there is one. The bytes of the records belong to the caller:
+	// no later call changes them.
 	//
-	// It returns io.EOF, and dst unchanged, after the last record of a bounded
-	// stream, ctx.Err() when ctx ends, and any other error when the source
-	// cannot go on; errors name topic, partition and offset where they have
-	// one.
+	// It returns io.EOF and dst unchanged after the last record of a bounded
+	// stream, ctx.Err() when ctx ends, and any other error if the source cannot
+	// continue. Errors name topic, partition and offset if known.
 	Fetch(ctx context.Context, dst []Record) ([]Record, error)
-	// Close releases what the source holds.
+	// Close releases the source's resources.
 	Close() error
 }
 
-// Lagger is implemented by sources that know how far they are behind the end
-// of each partition, in records. Lag may be called from any goroutine.
+// Lagger is implemented by sources that know how many records they are behind the
+// end of each partition. Lag may be called from any goroutine.
 type Lagger interface {
 	Lag() map[Partition]int64
 }
 
-// Committer is implemented by sources that can publish the consumer's position
-// for lag displays. The positions carry no meaning for correctness: those of
-// the checkpoint do.
+// Committer is implemented by sources that can publish the consumer's position for
+// lag displays. Restarts ignore it; they use the positions in the checkpoint.
 type Committer interface {
 	Commit(ctx context.Context, o Offsets) error
 }
 
-// Skipper is implemented by sources that count the records they read again but
-// did not deliver because they lie before the start position.
+// Skipper is implemented by sources that count records that were read but not
+// delivered, because they lie before the start position.
 type Skipper interface {
 	Skipped() uint64
 }
 
-// Stage says which step of processing refused a record.
+// Stage is the processing step that refused a record.
 type Stage string
 
-// The stages, a closed set, in the order in which a record passes them.
+// The stages, a closed set, in processing order.
 const (
 	StageDecode  Stage = "decode"  // the value is not what the codec expects
 	StageLabel   Stage = "label"   // the label is not one of those configured
 	StageFeature Stage = "feature" // a feature is NaN, infinite, or out of dimension
-	StageWeight  Stage = "weight"  // a header about its weight is not what it should be
+	StageWeight  Stage = "weight"  // a header about the weight is invalid
 	StageLearn   Stage = "learn"   // the learner refused the example
 )
 
-// Reason says in a word what is wrong with a record, for counting. Texts for
-// people are in the errors.
+// Reason categorises what is wrong with a record, for counting. The errors have
+// texts for people.
 type Reason string
 
 // The reasons, a closed set.
 const (
-	ReasonOther     Reason = "other"      // none of those below
+	ReasonOther     Reason = "other"      // none of the others
 	ReasonEmpty     Reason = "empty"      // no value, or an empty field
-	ReasonTooLarge  Reason = "too_large"  // more bytes than are allowed
-	ReasonSyntax    Reason = "syntax"     // not what the format allows there
-	ReasonType      Reason = "type"       // a value of another type than is needed
-	ReasonMissing   Reason = "missing"    // the features, the label or the key are not there
-	ReasonDuplicate Reason = "duplicate"  // a key or feature comes twice
+	ReasonTooLarge  Reason = "too_large"  // more bytes than allowed
+	ReasonSyntax    Reason = "syntax"     // the format does not allow this here
+	ReasonType      Reason = "type"       // a value has the wrong type
+	ReasonMissing   Reason = "missing"    // the features, the label or the key are absent
+	ReasonDuplicate Reason = "duplicate"  // a key or feature occurs twice
 	ReasonOrder     Reason = "order"      // indices do not increase
-	ReasonIndex     Reason = "index"      // what is there is no index
-	ReasonLimit     Reason = "limit"      // more features, or a larger index, than are allowed
-	ReasonDimension Reason = "dimension"  // other than the number of features there should be
+	ReasonIndex     Reason = "index"      // not a valid index
+	ReasonLimit     Reason = "limit"      // more features, or a larger index, than allowed
+	ReasonDimension Reason = "dimension"  // not the expected number of features
 	ReasonNotFinite Reason = "not_finite" // NaN, infinite, or too large to be finite
-	ReasonLabel     Reason = "label"      // a number that is no label
-	ReasonSchema    Reason = "schema"     // the schema the record was written with is not to be had, or no good
+	ReasonLabel     Reason = "label"      // a number that is not a label
+	ReasonSchema    Reason = "schema"     // the schema that the record was written with is unavailable or unusable
 )
 
 // Reasons returns the closed set of reasons.
@@ -150,15 +148,14 @@ func (r Reason) Known() Reason {
 	return ReasonOther
 }
 
-// RecordError says why one record could not be used. The stream goes on after
-// it.
+// RecordError says why a record could not be used. The stream continues after it.
 type RecordError struct {
 	Topic     string
 	Partition int32
 	Offset    int64
 	Stage     Stage
 	Reason    Reason
-	Field     string // e.g. "x[3]", "y", "feature 17"; empty where there is none
+	Field     string // e.g. "x[3]", "y", "feature 17"; empty if there is none
 	Err       error
 }
 
@@ -172,8 +169,8 @@ func (e *RecordError) Error() string {
 
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// FieldError is what a decoder returns: which stage and field was wrong, and
-// why. The caller, who knows the record, makes a RecordError of it.
+// FieldError is the error of a decoder: stage, field and reason. The caller, who
+// knows the record, turns it into a RecordError.
 type FieldError struct {
 	Stage  Stage
 	Reason Reason
@@ -199,26 +196,26 @@ func At(rec *Record, err error) *RecordError {
 	return re
 }
 
-// A Decoder turns a record's value into an example. It sets X, Y, Labelled and
-// ID, whose memory is fresh (or the value's own) and never reused by the
-// decoder. Its errors are *FieldError. It never panics, whatever the value,
-// and allocates at most a small multiple of the value's length.
+// A Decoder turns a record's value into an example. It sets X, Y, Labelled and ID;
+// their memory is new (or the value's own), and the decoder never reuses it. Its
+// errors are *FieldError. It never panics, whatever the value, and allocates at
+// most a small multiple of the value's length.
 type Decoder interface {
 	Decode(value []byte, ex *Example) error
 }
 
-// RecordDecoder is implemented by decoders that look at the headers of records
-// too, or may have to wait for what a record refers to.
+// RecordDecoder is implemented by decoders that use record headers, or that may
+// have to wait for something that a record refers to, such as a schema.
 type RecordDecoder interface {
 	Decoder
-	// DecodeRecord is DecodeIn for a record; see ArenaDecoder. It waits until ctx
-	// ends; an error that is no *FieldError is not about the record, which may be
-	// good.
+	// DecodeRecord is DecodeIn for a record; see ArenaDecoder. It may block until
+	// ctx ends. An error other than a *FieldError is not the record's fault: the
+	// record may be good.
 	DecodeRecord(ctx context.Context, a *Arena, r *Record, ex *Example) error
 }
 
-// DecodeRecord decodes a record by what d can do: with its headers, into memory
-// of a, which may be nil, or neither.
+// DecodeRecord decodes a record with what d supports: headers, memory from a (which
+// may be nil), or just the value.
 func DecodeRecord(ctx context.Context, d Decoder, a *Arena, r *Record, ex *Example) error {
 	switch d := d.(type) {
 	case RecordDecoder:

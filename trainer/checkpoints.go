@@ -18,22 +18,23 @@ import (
 // Checkpoints say where and how often the state is stored. Each checkpoint is
 // followed by a publication.
 type Checkpoints struct {
-	// Dir is their directory, which belongs to one job at a time; empty keeps
-	// none. kafka://TOPIC is a compacted topic instead, in which they are called
-	// Models.Name; it is created if it does not exist, and keeps two.
+	// Dir is the checkpoint directory, which belongs to one job at a time; empty
+	// stores no checkpoints. kafka://TOPIC stores them in a compacted topic
+	// instead, under the key Models.Name. The topic is created if it does not
+	// exist, and keeps two checkpoints.
 	Dir string
-	// FS holds Dir; nil is the operating system's.
+	// FS is the file system of Dir; nil is the operating system's.
 	FS checkpoint.FS
-	// Retain is the number to keep in a directory; 0 is 3.
+	// Retain is the number of checkpoints to keep in a directory; 0 is 3.
 	Retain int
-	// Interval is the time, and Every the number of records, between
-	// checkpoints. Interval 0 is 10 s, negative sets none; Every 0 sets none. One
-	// is always written at the end.
+	// Interval is the time, and Every the number of records, between checkpoints.
+	// Interval 0 is 10 s, negative sets no limit; Every 0 sets no limit. A last
+	// checkpoint is always written at the end.
 	Interval time.Duration
 	Every    uint64
 }
 
-// store is where checkpoints are: a directory or a topic.
+// store holds checkpoints: a directory or a topic.
 type store interface {
 	engine.Store
 	Last() (id string, epoch uint64, err error)
@@ -43,7 +44,7 @@ type store interface {
 	ID() string
 }
 
-// openStore looks at the checkpoints.
+// openStore opens the checkpoints, without claiming them.
 func (r *run) openStore(ctx context.Context) error {
 	topic, ok := statetopic.Topic(r.Checkpoints.Dir)
 	switch {
@@ -59,8 +60,9 @@ func (r *run) openStore(ctx context.Context) error {
 	return nil
 }
 
-// openStateTopic looks at the topic of the checkpoints. With a model topic they are
-// written under the model's transactional id: whoever takes one takes both.
+// openStateTopic opens the checkpoint topic. With a model topic, checkpoints are
+// written under the model's transactional id, so that whoever takes over one takes
+// over both.
 func (r *run) openStateTopic(ctx context.Context, topic string) error {
 	if err := r.waitInput(ctx); err != nil {
 		return err
@@ -94,9 +96,9 @@ func (r *run) load(ctx context.Context) (err error) {
 	}
 	h := r.snap.Header
 	if h.Examples == 0 {
-		// Nothing has been learned under the settings of that run, which may have failed
-		// on its first record and been corrected since: of the checkpoint only the
-		// positions count at which the topics begin.
+		// Nothing has been learned under the settings of that run. It may have
+		// failed on its first record and been corrected since, so of its checkpoint
+		// only the start positions of the topics count.
 		if r.Open == nil {
 			maps.DeleteFunc(h.Offsets, func(p stream.Partition, _ int64) bool { return !slices.Contains(r.topics(), p.Topic) })
 		}
@@ -119,11 +121,11 @@ func (r *run) load(ctx context.Context) (err error) {
 		return err
 	}
 	r.run.Version = h.ModelVersion
-	r.Log.Info("going on from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
+	r.Log.Info("continuing from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
 	return nil
 }
 
-// check fails if another run has taken over. It takes checkFor at most.
+// check returns an error if another run has taken over. It takes at most checkFor.
 func (r *run) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkFor)
 	defer cancel()
@@ -134,16 +136,16 @@ func (r *run) check(ctx context.Context) error {
 	if errors.Is(err, checkpoint.ErrFenced) {
 		return err
 	}
-	if err != nil { // what must be known will be found out when something is stored
+	if err != nil { // what is wrong will be found when something is stored
 		r.Log.Debug("not known whether another run has taken over", "err", err)
 	}
 	return nil
 }
 
-// checkFor bounds a check: while no broker answers there is nothing to find out.
+// checkFor bounds a check: while no broker answers, there is nothing to find out.
 const checkFor = 10 * time.Second
 
-// meta returns what the checkpoint keeps under a name, or "".
+// meta returns the value of a name in the checkpoint's header, or "".
 func (r *run) meta(name string) string {
 	if r.snap != nil {
 		for _, kv := range r.snap.Header.Meta {

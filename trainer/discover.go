@@ -11,23 +11,23 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// DiscoveryError says that the first records of a stream do not tell what has to
-// be known about them.
+// DiscoveryError says that the first records of a stream do not tell enough about
+// its format.
 type DiscoveryError struct{ Err error }
 
 func (e *DiscoveryError) Error() string { return e.Err.Error() }
 
 func (e *DiscoveryError) Unwrap() error { return e.Err }
 
-// Discover reads records from src until d knows enough, or src ends, and returns
-// them with the options that d has decided on. Records of the topic labels, if
-// any, are labels.
+// Discover reads records from src until d has seen enough or src ends. It returns
+// them with the codec options that d has decided on. Records of the topic labels,
+// if any, are labels.
 func Discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels string) ([]stream.Record, codec.Options, error) {
 	return discover(ctx, src, d, labels, nil)
 }
 
-// mostBytes bounds the values of the records that are looked at: they are in
-// memory until they are learned from.
+// mostBytes bounds the values of the records read by Discover. They stay in memory
+// until they are learned from.
 const mostBytes = 256 << 20
 
 func discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels string, told func(n int)) (recs []stream.Record, o codec.Options, err error) {
@@ -63,12 +63,11 @@ func discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels
 	return recs, o, nil
 }
 
-// metaGiven is the name under which a checkpoint keeps what has been said about
-// events.
+// metaGiven is the name in a checkpoint's header for the options given for events.
 const metaGiven = "events"
 
-// discover finds out what the records are, if that is not known yet. They are
-// learned from afterwards.
+// discover finds out the format of the records if it is not known yet. The records
+// it reads are learned from afterwards.
 func (r *run) discover(ctx context.Context) error {
 	if r.Discovery == nil || r.Decoder != nil {
 		return nil
@@ -76,7 +75,7 @@ func (r *run) discover(ctx context.Context) error {
 	var again remind.Reminder
 	recs, o, err := discover(ctx, r.run.Source, r.Discovery, r.Join.Topic, func(n int) {
 		if again.Due(time.Now()) {
-			r.Log.Warn("looking at the first records to find out what they hold: learning begins then", "records", n, "of", codec.SampleSize)
+			r.Log.Warn("reading the first records to find out their format; learning begins afterwards", "records", n, "of", codec.SampleSize)
 		}
 	})
 	if err != nil {
@@ -86,7 +85,7 @@ func (r *run) discover(ctx context.Context) error {
 	return r.decoders(o)
 }
 
-// decoders makes the decoders, and an engine for what they read.
+// decoders creates the decoders, and an engine for what they read.
 func (r *run) decoders(o codec.Options) (err error) {
 	if r.Decoder, err = r.Discovery.Codec(o); err != nil {
 		return err

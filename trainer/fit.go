@@ -7,11 +7,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Fit learns from the examples, in their order, as Run does from a stream that
-// ends after them. Seq and ID are not looked at. The features must not be
-// changed as long as the state is in use. An example that cannot be used is an
-// error, a *stream.RecordError whose Offset is its index; so are examples of
-// which no two labels differ, a *stream.OneLabelError.
+// Fit learns from the examples in order, as Run does from a stream that ends after
+// them. It ignores Seq and ID. The features must not be changed while the state is
+// in use. An example that cannot be used is an error, a *stream.RecordError whose
+// Offset is its index. Examples whose labels are all equal are an error too, a
+// *stream.OneLabelError.
 func Fit(ctx context.Context, examples []stream.Example, o Options) (State, error) {
 	e, err := o.engine(nil)
 	if err != nil {

@@ -21,88 +21,88 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// Job says what Run does. Only Options influences what is learned.
+// Job configures Run. Only Options influences what is learned.
 type Job struct {
 	Options
 
-	// Kafka says which topics are read, and how. Its Config also serves the
-	// model topic and the dead letters. Offsets and the topic of labels are
-	// added by Run.
+	// Kafka says which topics are read, and how. Its Config is also used for the
+	// model topic and the dead letters. Run adds the offsets and the topic of
+	// labels.
 	Kafka kafkaio.SourceOptions
-	// Open, if not nil, opens another stream instead, at the offsets given; nil
-	// is its beginning.
+	// Open, if not nil, opens another stream instead, at the given offsets; nil
+	// offsets mean its beginning.
 	Open func(ctx context.Context, from stream.Offsets) (stream.Source, error)
-	// Decoder of the records; nil is JSON.
+	// Decoder decodes the records; nil is JSON.
 	Decoder stream.Decoder
-	// Discovery, if not nil, finds out from the first records what their Decoder
-	// has to know, and that of labels: both are made of what it finds, or of what
-	// the checkpoint says was found.
+	// Discovery, if not nil, finds out from the first records what the decoders of
+	// records and labels have to know. Both decoders are made from what it finds
+	// or, after a restart, from what the checkpoint says was found.
 	Discovery *codec.Discovery
-	// Schemas, if not nil, has the schemas that records refer to, and is what the
-	// options of the Discovery say too. Checkpoints keep those that are known, and
-	// a recording does, in a file beside it.
+	// Schemas, if not nil, has the schemas that records refer to; the options of
+	// Discovery must name the same one. Known schemas are kept in checkpoints and,
+	// if there is a recording, in a file beside it.
 	Schemas SchemaKeeper
-	// LabelDecoder of the records of Join.Topic; nil is codec.NewLabels.
+	// LabelDecoder decodes the records of Join.Topic; nil is codec.NewLabels.
 	LabelDecoder stream.Decoder
 
-	// Tolerance says what to do about records that cannot be used.
+	// Tolerance says which failures of records the run survives.
 	Tolerance Tolerance
-	// MaxDead ends a run that tolerates such records when they are more than this
-	// share, in (0,1], of the latest 1,000 records, or of all, and at least of
-	// 100, if fewer have come; and, unless it is 1, at the end of a stream
-	// without an example. The run ends before the record that would be one too
-	// many, with a *stream.DeadError, and the next one begins with that record. 0
-	// is 0.5, 1 sets no limit.
+	// MaxDead ends a tolerant run when more than this share of the latest 1,000
+	// records cannot be used, in (0,1]. With fewer records so far it is the share
+	// of all of them, but of at least 100. Unless it is 1, a stream that ends
+	// without a usable example is an error too. The run ends before the record that
+	// would be one too many, with a *stream.DeadError, and the next run begins with
+	// that record. 0 is 0.5, 1 sets no limit.
 	MaxDead float64
-	// Tombstones says what records without a value are.
+	// Tombstones says what to do with records without a value.
 	Tombstones Tombstones
-	// DeadLetters, if not empty, keeps the records that are tolerated: each
-	// goes, once, to the topic that has its own topic's name and this suffix.
+	// DeadLetters, if not empty, keeps the records that are tolerated: each is sent
+	// exactly once to the topic whose name is the record's topic followed by this
+	// suffix.
 	DeadLetters string
 
 	Checkpoints Checkpoints
 	Models      Models
-	// Recording, if not empty, is a file that keeps the records consumed. It is
-	// cut back to where the checkpoint is at a restart.
+	// Recording, if not empty, is a file that keeps the records consumed. A restart
+	// truncates it to its length at the checkpoint.
 	Recording string
 
-	// Queue is the number of records that reading may run ahead of learning,
-	// within 64 MiB of their values; 0 is 65,536.
+	// Queue is the number of records by which reading may run ahead of learning,
+	// within 64 MiB of values; 0 is 65,536.
 	Queue int
-	// ShutdownTimeout bounds what is still done after the context has ended;
-	// 0 is 25 s.
+	// ShutdownTimeout bounds the work after the context has ended; 0 is 25 s.
 	ShutdownTimeout time.Duration
-	// SiftTargetLag counts where the stream has been sifted, see
-	// docs/measured/sift.md: while the records that are learned are older than that, and
-	// more wait, the plan that comes with each version asks for less of the stream.
-	// 0 is 30 s.
+	// SiftTargetLag matters if the stream has been sifted, see
+	// docs/measured/sift.md: while the records being learned are older than this
+	// and more are waiting, the plan published with each version asks for less of
+	// the stream. 0 is 30 s.
 	SiftTargetLag time.Duration
-	// Unfinished says that a stream that ends is only part of one: the learner
-	// does not complete its optimisation, and the next run goes on.
+	// Unfinished says that the stream is only part of one: when it ends, the
+	// learner does not complete its optimisation, and the next run continues.
 	Unfinished bool
 
-	// Hooks are told what happens.
+	// Hooks are notified of events.
 	Hooks []Hook
-	// Log is told what a person should know; nil is nobody.
+	// Log reports what a person should know; nil discards it.
 	Log *slog.Logger
 }
 
-// A SchemaKeeper has schemas, and lets them be kept; see package contrib/registry.
+// A SchemaKeeper has schemas and lets them be stored; see package contrib/registry.
 type SchemaKeeper interface {
 	codec.Schemas
-	// Known returns the schemas that have been asked for, Restore makes them
-	// known.
+	// Known returns the schemas requested so far, encoded. Restore makes them known
+	// again.
 	Known() string
 	Restore(text string) error
-	// KeepIn keeps them in a file, too.
+	// KeepIn also stores them in a file.
 	KeepIn(path string) error
 }
 
-// SchemasExt is what the name of a recording has behind it where that of the
-// schemas of its records is meant.
+// SchemasExt is appended to the name of a recording to name the file of its
+// records' schemas.
 const SchemasExt = ".schemas"
 
-// Tolerance says what to do about records that cannot be used.
+// Tolerance says what to do with records that cannot be used.
 type Tolerance string
 
 // The tolerances.
@@ -112,55 +112,53 @@ const (
 	TolerateAll  Tolerance = "all"  // skip it even then
 )
 
-// Tombstones says what to do about records without a value, with which Kafka
-// deletes keys from compacted topics.
+// Tombstones says what to do with records without a value, which Kafka uses to
+// delete keys from compacted topics.
 type Tombstones string
 
-// What to do about tombstones.
+// What to do with tombstones.
 const (
 	TombstonesRefuse Tombstones = "refuse" // they cannot be used; also the zero value
-	TombstonesSkip   Tombstones = "skip"   // pass them over, and count them
+	TombstonesSkip   Tombstones = "skip"   // skip and count them
 )
 
-// Result says how a run ended, and what has been learned.
+// Result says how a run ended and what it has learned.
 type Result struct {
 	State
-	// Ended: the stream has ended. Otherwise the run was stopped, and can go on.
+	// Ended: the stream has ended. Otherwise the run was stopped and can be resumed.
 	Ended bool
-	// Version is the version of the model published last.
+	// Version is the version of the last published model.
 	Version uint64
 }
 
-// Run does the job until the stream ends, ctx ends, or something fails. When
-// ctx ends it writes a last checkpoint, publishes, and returns a Result without
-// an error. It starts in the order in which a restart is safe at any moment:
+// Run does the job until the stream ends, ctx ends, or something fails. When ctx
+// ends it writes a last checkpoint, publishes, and returns a Result without an
+// error. It starts in an order in which a restart is safe at any moment:
 //
-//  1. It looks at the model topic: if the model there comes from other
-//     checkpoints it ends, and nobody is disturbed.
-//  2. It claims the checkpoints before it reads them, so that no run that was
-//     thought dead adds one in between, and goes on from the newest.
-//  3. It claims the model, so that nobody else publishes it any more, and
-//     publishes the checkpoint's again: the run before may have ended between
-//     storing and publishing it.
-//  4. It opens the stream at the positions of the checkpoint, if its topics are
-//     still the same, and looks for dead letters sent since.
-//  5. At a first start it stores a checkpoint of where the topics begin before
-//     it reads anything, and then finds out what a Discovery is for. Until a record
-//     has been consumed a checkpoint binds a restart to these positions, but not to
-//     the options: a run that has failed on its first record can be corrected, and
-//     begins with that record again. A claim on the model is given up by a run that
-//     ends without a version; one that was killed is taken over from, since the
-//     checkpoints are the same.
+//  1. Look at the model topic. If the model there comes from other checkpoints, end before
+//     anybody has been disturbed.
+//  2. Claim the checkpoints, then load the newest. Claiming first means that a run that was
+//     thought dead cannot add one in between.
+//  3. Claim the model, so that nobody else publishes it any more, and publish the checkpoint's
+//     model again: the last run may have ended between storing and publishing it.
+//  4. Open the stream at the positions of the checkpoint, if its topics are still the same, and
+//     look for dead letters sent since.
+//  5. At a first start, store a checkpoint with the start positions of the topics before
+//     reading anything; then run Discovery. Until a record has been consumed, a checkpoint
+//     binds a restart to these positions but not to the options, so that a run that failed on
+//     its first record can be corrected and begins with that record again. A run that ends
+//     without a version gives up its claim on the model; one that was killed is taken over
+//     from, since the checkpoints are the same.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
-// *TopicReplacedError, *checkpoint.EpochError, one that is checkpoint.ErrFenced if
-// another run has taken over, a *stream.RecordError if a record is not tolerated, a *stream.DeadError if too many are not what they
-// should be, a *stream.OneLabelError if a stream has ended in which no two labels
-// differ, and those of the packages that read, store and publish. Nothing is
-// published while no two labels differ.
+// *TopicReplacedError, *checkpoint.EpochError; one that is checkpoint.ErrFenced if
+// another run has taken over; a *stream.RecordError if a record is not tolerated; a
+// *stream.DeadError if too many records cannot be used; a *stream.OneLabelError if a
+// stream has ended whose labels are all equal; and those of the packages that read,
+// store and publish. Nothing is published while all labels are equal.
 //
-// Run does not recover panics, such as one of a learner or a hook. Nothing is stored
-// or published after one, so that the next Run goes on as after a crash.
+// Run does not recover from panics, for example of a learner or a hook. Nothing is
+// stored or published after one, so that the next Run continues as after a crash.
 func Run(ctx context.Context, job Job) (res Result, err error) {
 	r := &run{Job: job}
 	defer func() {
@@ -176,25 +174,25 @@ func Run(ctx context.Context, job Job) (res Result, err error) {
 	return Result{State: State{r.e}, Ended: end.Ended, Version: end.Version}, err
 }
 
-// run is a job under way.
+// run is the state of one Run.
 type run struct {
 	Job
 	e   *engine.Engine
 	run engine.RunConfig
-	// engineConfig is that of e, but for what the Decoder says.
+	// engineConfig is the configuration of e, without what the Decoder determines.
 	engineConfig engine.Config
-	snap         *checkpoint.Snapshot // where the run goes on from; nil at a first start
-	// store and models are nil where there are to be none.
+	snap         *checkpoint.Snapshot // where the run continues from; nil at a first start
+	// store and models are nil if not configured.
 	store store
-	// owned fails if another run has claimed the checkpoints. It waits for brokers if
-	// they are in a topic.
+	// owned returns an error if another run has claimed the checkpoints. It waits for
+	// brokers if they are in a topic.
 	owned  func(context.Context) error
 	models *modeltopic.Publisher
-	// closers end what start has opened, the last one first.
+	// closers close what start has opened, in reverse order.
 	closers []func() error
 }
 
-// starting says what a panic outside of engine.Run has interrupted.
+// starting describes what a panic outside of engine.Run has interrupted.
 func (r *run) starting() string {
 	if r.e == nil {
 		return "checking the job"
@@ -222,10 +220,10 @@ func (r *run) start(ctx context.Context) (err error) {
 	return r.discover(ctx)
 }
 
-// prepare checks the job and makes what needs nothing from outside.
+// prepare validates the job and creates what needs no I/O.
 func (r *run) prepare() error {
 	if r.Models.Topic != "" && r.Checkpoints.Dir == "" {
-		return &OptionError{"Checkpoints", "", errors.New("a model topic needs them: the versions of a model go on from them after a restart")}
+		return &OptionError{"Checkpoints", "", errors.New("a model topic needs them: versions of a model continue from them after a restart")}
 	}
 	if r.Open == nil && len(r.Kafka.Topics) == 0 {
 		return &OptionError{"Kafka", "", errors.New("no topic is given")}
@@ -277,8 +275,8 @@ func (r *run) prepare() error {
 	return nil
 }
 
-// makeEngine makes the engine for the records that the Decoder reads. o are the
-// options of the decoder of labels.
+// makeEngine creates the engine for the records that the Decoder reads. o are the
+// options for the decoder of labels.
 func (r *run) makeEngine(o codec.Options) (err error) {
 	cfg := r.engineConfig
 	cfg.Log = r.Log
@@ -297,7 +295,7 @@ func (r *run) makeEngine(o codec.Options) (err error) {
 	return nil
 }
 
-// waitInput waits for the topics to read, so that nothing is created for a run that
+// waitInput waits for the input topics, so that nothing is created for a run that
 // has nothing to read.
 func (r *run) waitInput(ctx context.Context) error {
 	if r.Open != nil {
@@ -307,14 +305,14 @@ func (r *run) waitInput(ctx context.Context) error {
 	return err
 }
 
-// openRecording begins a recording, or goes on with it where the checkpoint
-// says that it was.
+// openRecording starts a recording, or continues it at the length given in the
+// checkpoint.
 func (r *run) openRecording(context.Context) error {
 	if r.Recording == "" {
 		return nil
 	}
 	if r.run.Store == nil {
-		r.Log.Warn("without checkpoints a restart begins again, and the recording must not exist then")
+		r.Log.Warn("without checkpoints a restart begins from scratch, and the recording must not exist then")
 	}
 	var w *fileio.RecordWriter
 	var err error
@@ -342,7 +340,7 @@ func (r *run) openRecording(context.Context) error {
 	return nil
 }
 
-// openSource opens the stream where the checkpoint ends.
+// openSource opens the stream at the position of the checkpoint.
 func (r *run) openSource(ctx context.Context) (err error) {
 	var from stream.Offsets
 	if r.snap != nil {
@@ -359,7 +357,7 @@ func (r *run) openSource(ctx context.Context) (err error) {
 	return err
 }
 
-// openDeadLetters opens the topics of dead letters.
+// openDeadLetters opens the dead-letter topics.
 func (r *run) openDeadLetters(ctx context.Context) error {
 	if r.DeadLetters == "" || r.run.Tolerance == engine.TolerateNone || r.run.Tolerance == "" {
 		return nil

@@ -13,10 +13,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// KeepLabels returns a function for Labels under which n of the labels in a
-// stream stay, chosen by the seed, and the others are hidden: an experiment in
-// semi-supervised learning. src is one pass of the stream. The function is nil
-// if the stream has n labels.
+// KeepLabels returns a function for Labels that keeps n of the labels in a stream,
+// chosen by the seed, and hides the others, for experiments in semi-supervised
+// learning. src is one pass of the stream. The function is nil if the stream has
+// exactly n labels.
 func (o Options) KeepLabels(ctx context.Context, src stream.Source, dec stream.Decoder, n int) (func(i uint64) bool, error) {
 	e, err := o.engine(dec)
 	if err != nil {
@@ -35,8 +35,8 @@ func (o Options) KeepLabels(ctx context.Context, src stream.Source, dec stream.D
 // keepLabels is KeepLabels; admit says which records are examples.
 func keepLabels(ctx context.Context, src stream.Source, keep int, seed uint64, admit func(*stream.Record) (labelled, ok bool)) (func(i uint64) bool, error) {
 	// The engine numbers the examples that it admits. A bit says whether one is
-	// labelled, in the end whether it stays so: a byte for eight examples is all
-	// that grows with the stream while it is learned from.
+	// labelled, and in the end whether it stays so. One byte per eight examples is
+	// all that grows with the stream.
 	var bits []uint64
 	var n uint64
 	labels := 0
@@ -66,13 +66,13 @@ func keepLabels(ctx context.Context, src stream.Source, keep int, seed uint64, a
 		}
 	}
 	if keep > labels {
-		return nil, fmt.Errorf("%d labels are to be kept, there are %d", keep, labels)
+		return nil, fmt.Errorf("cannot keep %d labels, there are only %d", keep, labels)
 	}
 	if keep == labels {
 		return nil, nil
 	}
 	if uint64(labels) > math.MaxUint32 {
-		return nil, fmt.Errorf("%d labels are more than can be chosen from, %d", labels, uint32(math.MaxUint32))
+		return nil, fmt.Errorf("cannot choose from %d labels, the limit is %d", labels, uint32(math.MaxUint32))
 	}
 	order := make([]uint32, labels)
 	for i := range order {

@@ -14,35 +14,34 @@ import (
 	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
-// Models say where the model is published.
+// Models says where the model is published.
 type Models struct {
-	// Topic is the model topic; it is created, compacted, if it does not exist.
+	// Topic is the model topic, which is created, compacted, if it does not exist.
 	// Empty publishes nothing.
 	Topic string
-	// Name of the model in the topic; empty is "model".
+	// Name is the name of the model in the topic; empty is "model".
 	Name string
-	// FullEvery publishes a full model at least every so many times, between
-	// them what has changed where that is less than half of it; 0 is 16.
+	// FullEvery publishes a full model at least once in so many updates. The others
+	// are deltas if those are less than half as large; 0 is 16.
 	FullEvery int
 	// MaxRecordBytes bounds a record; larger models are split. 0 is 900 KiB.
 	MaxRecordBytes int
-	// Alias is what stands for the champion that Options.Gate chooses; empty, and
-	// without a gate, none is published.
+	// Alias is the alias of the champion that Options.Gate chooses; none is
+	// published if it is empty or there is no gate.
 	Alias string
-	// Replace says to replace a model in the topic that does not come from the
-	// job's checkpoints.
+	// Replace allows replacing a model in the topic that does not come from the job's
+	// checkpoints.
 	Replace bool
 	// SigningKey, if not nil, signs every version.
 	SigningKey ed25519.PrivateKey
 }
 
-// ForeignModelError says that the model topic holds a model that does not come
-// from the job's checkpoints, so that subscribers would not take those of the
-// job for newer.
+// ForeignModelError says that the model topic holds a model that does not come from
+// the job's checkpoints. Subscribers would not accept the job's models as newer.
 type ForeignModelError struct {
 	Topic, Model string
-	Version      uint64           // of the model there; 0: none has been published
-	Claim        modeltopic.Claim // who has published it
+	Version      uint64           // of the model there; 0 if none has been published
+	Claim        modeltopic.Claim // who published it
 }
 
 func (e *ForeignModelError) Error() string {
@@ -53,7 +52,7 @@ func (e *ForeignModelError) Error() string {
 	return fmt.Sprintf("topic %s holds version %d (epoch %d) of model %s, which does not come from these checkpoints%s", e.Topic, e.Version, e.Claim.Epoch, e.Model, by)
 }
 
-// openModels looks at the model topic, before anything is claimed.
+// openModels opens the model topic, before anything is claimed.
 func (r *run) openModels(ctx context.Context) (err error) {
 	if r.Models.Topic == "" {
 		return nil
@@ -63,7 +62,7 @@ func (r *run) openModels(ctx context.Context) (err error) {
 	}
 	o := modeltopic.PublisherOptions{
 		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
-		DeltaRing: max(r.Models.FullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are needed
+		DeltaRing: max(r.Models.FullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are still needed
 	}
 	if s, ok := r.store.(*statetopic.Store); ok {
 		o.Writer = s.Writer()
@@ -72,8 +71,8 @@ func (r *run) openModels(ctx context.Context) (err error) {
 		return err
 	}
 	r.closers = append(r.closers, r.models.Close)
-	// The directory is claimed before the model. So, looked at in this order, it
-	// knows of every claim of another run on it.
+	// A run claims the directory before the model. So, when the topic has been read
+	// first, the directory knows of every claim of another run on it.
 	id, epoch, err := r.store.Last()
 	var lost *checkpoint.EpochError
 	if err != nil && !errors.As(err, &lost) {
@@ -81,15 +80,15 @@ func (r *run) openModels(ctx context.Context) (err error) {
 	}
 	if c, _ := r.models.Last(); c.Foreign(id, epoch) {
 		if lost != nil && !r.Models.Replace {
-			return lost // it is not known whether the model comes from these checkpoints
+			return lost // it is unknown whether the model comes from these checkpoints
 		}
 		return r.foreign()
 	}
 	return nil
 }
 
-// foreign returns the error about a model in the topic that does not come from
-// the checkpoints, unless it is to be replaced.
+// foreign returns the error about a model in the topic that does not come from the
+// checkpoints, unless it may be replaced.
 func (r *run) foreign() error {
 	if r.Models.Replace {
 		return nil
@@ -98,8 +97,8 @@ func (r *run) foreign() error {
 	return &ForeignModelError{Topic: r.Models.Topic, Model: r.Models.Name, Version: version, Claim: c}
 }
 
-// claimModels makes this run the one that publishes the model, and publishes the
-// checkpoint's again.
+// claimModels makes this run the model's only publisher, and publishes the
+// checkpoint's model again.
 func (r *run) claimModels(ctx context.Context) error {
 	if r.models == nil {
 		return nil
@@ -144,7 +143,7 @@ func (r *run) claimModels(ctx context.Context) error {
 	return engine.Repromote(ctx, r.e, &r.run)
 }
 
-// release gives up the claim of a run that ends and has published nothing.
+// release gives up the claim of a run that ends without having published anything.
 func (r *run) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)
 	defer cancel()
@@ -154,11 +153,11 @@ func (r *run) release(ctx context.Context) error {
 	return nil
 }
 
-// releaseFor bounds how long an end waits for a claim to be given up.
+// releaseFor bounds how long the end of a run waits to give up its claim.
 const releaseFor = 5 * time.Second
 
-// champions says where champions are published. It aborts a promotion that a run left
-// unfinished when it died, because a claim on the model would wait for it.
+// champions says where champions are published. It also aborts a half-finished
+// publication of a run that died: a claim on the model would wait for it.
 func (r *run) champions(ctx context.Context) error {
 	if r.Gate == "" || r.Models.Alias == "" {
 		return nil

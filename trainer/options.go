@@ -19,64 +19,63 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// Options say what is learned, and how: all that a state depends on besides
-// the stream. A state goes on only under the options that it began with.
+// Options say what is learned and how: everything besides the stream that the state
+// depends on. A state continues only under the options it began with.
 type Options struct {
-	// Learner is the registered name of the learner; empty is adaptive. One of your
-	// own comes in by [registry.Register].
+	// Learner is the registered name of the learner; empty is adaptive.
+	// [registry.Register] adds your own.
 	Learner string
 	// Preset is a preset of the learner; empty is "default".
 	Preset string
-	// Set gives values to options of the learner, in addition to those of the preset.
-	// streamsvm learners NAME lists them.
+	// Set overrides options of the preset, by name. streamsvm learners NAME lists
+	// them.
 	Set map[string]string
-	// Task is what to predict; empty is what the learner does first.
+	// Task is what to predict; empty is the learner's default.
 	Task algos.Task
 	// Seed determines all randomness.
 	Seed uint64
-	// Tune says whether options that are not given are chosen on the first
-	// examples.
+	// Tune says whether options that are not given are chosen on the first examples.
 	Tune Tune
 	// Scale is the scaling of features.
 	Scale Scale
-	// Span is about how many examples the means of ScaleRunning go back; 0 is
-	// 1000.
+	// Span is the approximate number of examples that the means of ScaleRunning go
+	// back; 0 is 1000.
 	Span int
-	// ClassWeight says how much the examples of each class count, besides their own
-	// weights: "auto", also the zero value, lets those of a rare class count more;
-	// "none" does not; a list such as "fraud=10,ok=1" gives weights to labels as the
-	// data have them, to others 1. Measures are not changed by it.
+	// ClassWeight is the weight of each class, a factor on the weights of its
+	// examples: "auto" (also the zero value) weighs rare classes more, "none" does
+	// not, and a list such as "fraud=10,ok=1" gives weights by label, 1 to labels
+	// not listed. It does not affect measures.
 	ClassWeight string
 	// HashDim, if positive, hashes all features into so many.
 	HashDim int
-	// Warmup is the number of first examples that scaling and tuning look at
-	// before learning begins; 0 is 4000 with tuning, else 1000 with scaling. They
-	// are learned from like all others, but not scored. Of a stream that ends
-	// before, the first two thirds are the warm-up.
+	// Warmup is the number of first examples used for scaling and tuning before
+	// learning begins; 0 is 4000 with tuning, else 1000 with scaling. They are
+	// learned from like all others, but not scored. If the stream is shorter, its
+	// first two thirds are the warm-up.
 	Warmup int
 	// Window is the number of examples in windowed measures; 0 is 1000.
 	Window int
-	// MaxClasses is the most classes of a stream that has more than two, as the
-	// labels of the decoder say: from 3 on, 0 is DefaultMaxClasses.
+	// MaxClasses bounds the number of classes of a stream whose decoder lists more
+	// than two labels; at least 3, 0 is DefaultMaxClasses.
 	MaxClasses int
-	// Gate, if not empty, chooses a champion among the models as they are at times:
-	// "auto", or clauses such as
+	// Gate, if not empty, chooses a champion among snapshots of the model: "auto",
+	// or clauses such as
 	//
 	//	brier <= champion + 0.002; ece <= 0.05; examples >= 5000
 	//
-	// It has no influence on what is learned. See docs/gate.md.
+	// It does not influence what is learned. See docs/gate.md.
 	Gate string
-	// Join says where labels come from that do not come with the examples.
+	// Join says where labels come from if they do not come with the examples.
 	Join Join
-	// Delay, to find out what late labels cost, lets the label of each example
-	// come only when so many more examples have: up to MaxJoinWindow. It cannot be
+	// Delay makes the label of each example arrive only after so many more
+	// examples, up to MaxJoinWindow, to measure what late labels cost. It cannot be
 	// combined with Join.
 	Delay int
 	// Labels, if not nil, hides the label of every example for which it returns
-	// false; i counts the examples from 0. See [Options.KeepLabels].
+	// false; i counts examples from 0. See [Options.KeepLabels].
 	Labels func(i uint64) bool
-	// LabelsName is written to checkpoints in place of Labels: a state goes on
-	// only under the same name.
+	// LabelsName identifies Labels in checkpoints: a state continues only under the
+	// same name.
 	LabelsName string
 }
 
@@ -90,7 +89,7 @@ const (
 	TuneOff  Tune = "off"
 )
 
-// DefaultMaxClasses is that of Options.MaxClasses.
+// DefaultMaxClasses is the default of Options.MaxClasses.
 const DefaultMaxClasses = engine.DefaultMaxClasses
 
 // Scale is a way to scale features.
@@ -98,25 +97,25 @@ type Scale string
 
 // The scales.
 const (
-	ScaleAuto     Scale = "auto"     // one of the others, by the first examples; also the zero value
-	ScaleNone     Scale = "none"     // x as it is
-	ScaleUnit     Scale = "unit"     // x / ‖x‖, for each example by itself
+	ScaleAuto     Scale = "auto"     // one of the others, chosen on the first examples; also the zero value
+	ScaleNone     Scale = "none"     // x unchanged
+	ScaleUnit     Scale = "unit"     // x / ‖x‖, example by example
 	ScaleCommon   Scale = "common"   // x / the largest |value| of all features, clipped at ±2
-	ScaleMinMax   Scale = "minmax"   // each feature from its range to [0,1], clipped one range beyond
+	ScaleMinMax   Scale = "minmax"   // each feature from its range to [0,1], clipped one range beyond it
 	ScaleStandard Scale = "standard" // each feature to mean 0 and standard deviation 1, clipped at ±6
-	ScaleRunning  Scale = "running"  // each feature less its mean over the last Span examples, clipped at ±6
+	ScaleRunning  Scale = "running"  // each feature minus its mean over the last Span examples, clipped at ±6
 )
 
-// Join says that labels come on a topic of their own, and are joined with the
-// examples by the keys of the records, or by their ids where they have no key.
-// The zero value says that they come with the examples.
+// Join says that labels come on a topic of their own and are joined with the
+// examples by record keys, or by ids if records have no key. The zero value means
+// that labels come with the examples.
 //
-// An example without a label waits, and those behind it with it, until its
-// label has come or Window more examples have. A label that comes first waits
-// for its example until Window more labels have come. So what is learned does not
-// depend on how the two topics interleave, but for learners that judge themselves
-// by what they said when an example came ([algos.Foreteller]). What is measured
-// always is what was said then, and does.
+// An example without a label waits, and later examples wait behind it, until its
+// label has arrived or Window more examples have. A label that arrives first waits
+// for its example until Window more labels have arrived. So what is learned does
+// not depend on how the two topics interleave. The exception are learners that
+// adapt to their own prediction errors ([algos.Foreteller]): like the measures,
+// they use the prediction made when the example arrived, which does depend on it.
 type Join struct {
 	// Topic holds the labels.
 	Topic string
@@ -127,10 +126,10 @@ type Join struct {
 // MaxJoinWindow bounds Join.Window.
 const MaxJoinWindow = 1 << 24
 
-// OptionError says which field of Options or Job cannot be used, and why.
+// OptionError says which field of Options or Job is invalid, and why.
 type OptionError struct {
-	Field string // such as "Learner"
-	Key   string // of Set; else empty
+	Field string // for example "Learner"
+	Key   string // of Set; otherwise empty
 	Err   error
 }
 
@@ -143,14 +142,13 @@ func (e *OptionError) Error() string {
 
 func (e *OptionError) Unwrap() error { return e.Err }
 
-// Validate returns an *OptionError for each field that cannot be used, joined,
-// or nil.
+// Validate returns nil, or an *OptionError for each invalid field, joined.
 func (o Options) Validate() error {
 	_, err := o.config()
 	return err
 }
 
-// config returns what the engine is made from.
+// config returns the configuration of the engine.
 func (o Options) config() (cfg engine.Config, err error) {
 	bad := func(field, key string, why error) { err = errors.Join(err, &OptionError{field, key, why}) }
 	name := cmp.Or(o.Learner, "adaptive")
@@ -207,7 +205,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 	if o.Delay < 0 || o.Delay > MaxJoinWindow {
 		bad("Delay", "", fmt.Errorf("%d, want 0 to %d", o.Delay, MaxJoinWindow))
 	} else if o.Delay > 0 && o.Join.Topic != "" {
-		bad("Delay", "", errors.New("labels are joined already, and come when they come"))
+		bad("Delay", "", errors.New("it cannot be combined with Join"))
 	}
 	if _, _, why := engine.ParseClassWeights(o.ClassWeight); why != nil {
 		bad("ClassWeight", "", why)
@@ -232,8 +230,8 @@ func noDrift() string {
 	return ": for a stream that changes, use learner adaptive, which needs no preset, or one that has it: " + strings.Join(have, ", ")
 }
 
-// engine returns an engine before the first record, of examples that come through
-// dec, or nil.
+// engine returns an engine before the first record. dec decodes its examples, and
+// may be nil.
 func (o Options) engine(dec stream.Decoder) (*engine.Engine, error) {
 	cfg, err := o.config()
 	if err != nil {
@@ -247,9 +245,9 @@ func (o Options) engine(dec stream.Decoder) (*engine.Engine, error) {
 	return e, nil
 }
 
-// Fits returns an error if a job with these options cannot go on from the
-// checkpoint: a *StateError if it was made with others, or by another version
-// of this package. One of no records fits all options.
+// Fits returns an error if a job with these options cannot continue from the
+// checkpoint: a *StateError if it was made with other options or by another version
+// of this package. A checkpoint of no records fits all options.
 func (o Options) Fits(snap *checkpoint.Snapshot) error {
 	e, err := o.engine(nil)
 	if err != nil || snap.Header.Examples == 0 {
@@ -265,7 +263,7 @@ func restore(e *engine.Engine, snap *checkpoint.Snapshot) error {
 	return nil
 }
 
-// StateError says why a job cannot go on from a checkpoint.
+// StateError says why a job cannot continue from a checkpoint.
 type StateError struct{ Err error }
 
 func (e *StateError) Error() string { return e.Err.Error() }

@@ -10,24 +10,23 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// State is what has been learned so far, to be looked at: by a hook during its
-// call, by others when Run or Fit has returned. The zero State, of what has not
-// begun, is empty.
+// State is a view of what has been learned so far. A hook may use it during its
+// call, others after Run or Fit has returned. The zero State is empty.
 type State struct{ e *engine.Engine }
 
-// Counts says what became of the records consumed. Consumed is the sum of
-// Learned, SampledOut, Dead, Tombstones, Joined, Late and Pending.
+// Counts says what became of the consumed records. Consumed is the sum of Learned,
+// SampledOut, Dead, Tombstones, Joined, Late and Pending.
 type Counts struct {
 	Consumed             uint64
-	Labelled, Unlabelled uint64 // of the examples, after a join
+	Labelled, Unlabelled uint64 // examples, after a join
 	Learned, SampledOut  uint64
 	Dead                 uint64 // records that could not be used
 	Tombstones           uint64 // records without a value that were skipped, see Job.Tombstones
-	Joined, Late         uint64 // labels of Join.Topic that have met their example, and that have not
-	Pending              uint64 // waiting for the end of the warm-up, or to be joined
+	Joined, Late         uint64 // labels of Join.Topic that were used, and that were not
+	Pending              uint64 // waiting for the end of the warm-up or for their label, or labels waiting for their example
 }
 
-// Counts says what became of the records so far.
+// Counts returns what became of the records so far.
 func (s State) Counts() (n Counts) {
 	if s.e != nil {
 		n = Counts(s.e.Counts())
@@ -35,7 +34,7 @@ func (s State) Counts() (n Counts) {
 	return n
 }
 
-// Report returns the learner's report; before the warm-up ends, an empty one.
+// Report returns the learner's report, an empty one before the warm-up ends.
 func (s State) Report() algos.Report {
 	if s.e == nil {
 		return algos.NewReport()
@@ -43,7 +42,7 @@ func (s State) Report() algos.Report {
 	return s.e.Report()
 }
 
-// Options returns the learner's complete options, tuned ones included.
+// Options returns the learner's complete options, including tuned ones.
 func (s State) Options() map[string]string {
 	if s.e == nil {
 		return nil
@@ -51,9 +50,9 @@ func (s State) Options() map[string]string {
 	return s.e.Options()
 }
 
-// Measures lists the prequential measures, over all examples and over the last
-// Options.Window, and numbers of the learner, in a fixed order. Prequential
-// means that the model was asked about each example before it learned from it.
+// Measures returns the prequential measures, over all examples and over the last
+// Options.Window, and figures from the learner, in a fixed order. Prequential means
+// that each example was predicted before it was learned from.
 func (s State) Measures() []stream.Measure {
 	if s.e == nil {
 		return nil
@@ -61,8 +60,7 @@ func (s State) Measures() []stream.Measure {
 	return s.e.Evaluation()
 }
 
-// Hash returns the xxh64 of the complete state: equal streams give equal
-// hashes.
+// Hash returns the xxh64 of the complete state: equal streams give equal hashes.
 func (s State) Hash() (uint64, error) {
 	if s.e == nil {
 		return 0, nil
@@ -70,8 +68,8 @@ func (s State) Hash() (uint64, error) {
 	return s.e.Hash()
 }
 
-// OneLabel says why there is no model although examples have come: no two of
-// their labels differ. Otherwise it returns nil.
+// OneLabel returns why there is no model although there are examples: all their
+// labels are equal. Otherwise it returns nil.
 func (s State) OneLabel() *stream.OneLabelError {
 	if s.e == nil {
 		return nil
@@ -79,9 +77,9 @@ func (s State) OneLabel() *stream.OneLabelError {
 	return s.e.OneLabel()
 }
 
-// Predictor returns a copy of the present model, with its preprocessing; nil
-// before the warm-up ends, and while no two labels differ: such a model would
-// only repeat the one label.
+// Predictor returns a copy of the present model with its preprocessing; nil before
+// the warm-up ends, and while all labels are equal, since such a model would only
+// repeat the label.
 func (s State) Predictor() (*predictor.Predictor, error) {
 	if s.e == nil || s.e.Predictor() == nil {
 		return nil, nil
@@ -93,48 +91,46 @@ func (s State) Predictor() (*predictor.Predictor, error) {
 	return predictor.Decode(data)
 }
 
-// A Hook is told what happens in a run. It is any value that implements one or
-// more of the interfaces below, whose methods must not block.
+// A Hook is notified of events in a run. It is any value that implements one or
+// more of the interfaces below. Their methods must not block.
 type Hook any
 
-// HookProgress is told the state before the first record and after each batch
-// of records, on the learning goroutine; queued is the number of records that
-// wait.
+// HookProgress is called with the state before the first record and after each
+// batch of records, on the learning goroutine; queued is the number of records
+// waiting.
 type HookProgress interface {
 	Progress(s State, queued int64)
 }
 
-// HookDead is told of each record that cannot be used, on the learning
-// goroutine.
+// HookDead is called for each record that cannot be used, on the learning goroutine.
 type HookDead interface {
 	Dead(why *stream.RecordError)
 }
 
-// HookCheckpointed is told of each checkpoint when it is durable, on a
-// goroutine of its own.
+// HookCheckpointed is called when a checkpoint is durable, on its own goroutine.
 type HookCheckpointed interface {
 	Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration)
 }
 
-// HookFailed is told why a run cannot go on, before its last checkpoint, on the
-// learning goroutine.
+// HookFailed is called with the reason why a run cannot continue, before its last
+// checkpoint, on the learning goroutine.
 type HookFailed interface {
 	Failed(err error)
 }
 
-// HookPublished is told of each update when it is durable, on a goroutine of
-// its own. It gets the update as it was published, full or delta.
+// HookPublished is called when an update is durable, on its own goroutine, with the
+// update as published, full or delta.
 type HookPublished interface {
 	Published(u *stream.Update, took time.Duration)
 }
 
-// HookPromoted is told when an alias stands for a version of the model, on a
-// goroutine of its own.
+// HookPromoted is called when an alias points to a version of the model, on its own
+// goroutine.
 type HookPromoted interface {
 	Promoted(alias string, u *stream.Update, why stream.Promotion)
 }
 
-// progress shows a hook the state of an engine.
+// progress reports the state of an engine to a hook.
 type progress struct{ HookProgress }
 
 // Started implements engine.StartedHook.

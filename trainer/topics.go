@@ -15,13 +15,13 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// metaTopic, with the topic's name after it, is the name under which a
-// checkpoint keeps the id that a topic has.
+// metaTopic, followed by a topic's name, is the name in a checkpoint's header of
+// the topic's id.
 const metaTopic = "topic_id:"
 
-// TopicReplacedError says that topics have been deleted and created again since
-// the checkpoint, whose offsets mean other records now. A run that begins so
-// can go on at Kafka.OutOfRange.
+// TopicReplacedError says that topics have been deleted and re-created since the
+// checkpoint, whose offsets mean other records now. A run that finds this at its
+// start can continue at Kafka.OutOfRange.
 type TopicReplacedError struct {
 	Topics []string
 	// Running: it has happened during the run. What has been read since the last
@@ -37,16 +37,16 @@ func (e *TopicReplacedError) Error() string {
 	return fmt.Sprintf("topic %s has been deleted and created again %s", strings.Join(e.Topics, ", "), since)
 }
 
-// ReplacedTopics returns the topics that have been deleted and created again
-// since a checkpoint with this header. It waits for an answer for at most
-// maxDown; 0 is as long as it takes.
+// ReplacedTopics returns the topics that have been deleted and re-created since a
+// checkpoint with this header. It waits for an answer for at most maxDown; 0 sets
+// no limit.
 func ReplacedTopics(ctx context.Context, cfg kafkaio.Config, h checkpoint.Header, maxDown time.Duration) ([]string, error) {
 	then := topicIDs(h)
 	now, err := kafkaio.TopicIDs(ctx, cfg, slices.Sorted(maps.Keys(then)), maxDown)
 	return replaced(then, now), err
 }
 
-// topicIDs returns the ids that topics had when the checkpoint was written.
+// topicIDs returns the ids that the topics had when the checkpoint was written.
 func topicIDs(h checkpoint.Header) map[string]string {
 	out := map[string]string{}
 	for _, kv := range h.Meta {
@@ -57,7 +57,7 @@ func topicIDs(h checkpoint.Header) map[string]string {
 	return out
 }
 
-// replaced returns the topics that have another id now.
+// replaced returns the topics whose id has changed.
 func replaced(then, now map[string]string) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(then)) {
@@ -68,7 +68,7 @@ func replaced(then, now map[string]string) []string {
 	return out
 }
 
-// topics lists the topics that are read.
+// topics returns the input topics.
 func (r *run) topics() []string {
 	topics := slices.Clone(r.Kafka.Topics)
 	if r.Join.Topic != "" {
@@ -77,9 +77,9 @@ func (r *run) topics() []string {
 	return topics
 }
 
-// openTopics opens the topics at the positions of the checkpoint. In a topic
-// that has been created again they mean other records, even where there are
-// some: that is an error, unless OutOfRange says where to go on.
+// openTopics opens the topics at the positions of the checkpoint. In a re-created
+// topic these are other records, if they exist at all: that is an error, unless
+// OutOfRange says where to continue.
 func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Source, error) {
 	o := r.Kafka
 	o.Topics, o.Offsets = r.topics(), from
@@ -112,7 +112,7 @@ func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Sourc
 	o.Offsets = o.Offsets.Clone()
 	maps.DeleteFunc(o.Offsets, func(p stream.Partition, _ int64) bool { return slices.Contains(gone, p.Topic) })
 	switch {
-	case r.snap.Header.Examples == 0: // none of the records there were has been consumed
+	case r.snap.Header.Examples == 0: // no record has been consumed, so none can be missed or repeated
 	case o.OutOfRange == kafkaio.OutOfRangeFail || o.OutOfRange == "":
 		return nil, &TopicReplacedError{Topics: gone}
 	default:
@@ -129,15 +129,15 @@ func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Sourc
 // confirmFor bounds how long a checkpoint waits for the ids of the topics.
 const confirmFor = time.Second
 
-// confirmTopics returns a check that the topics are those that had the given
-// ids. One that is created again during a run, quickly enough, goes on giving
-// records to who reads by its name. A cluster that does not answer stops no
-// checkpoint.
+// confirmTopics returns a check that the topics still have the given ids. A topic
+// that is re-created quickly during a run continues to deliver records to a reader
+// that knows only its name. If the cluster does not answer, the checkpoint is not
+// held up.
 func (r *run) confirmTopics(topics []string, then map[string]string) func(context.Context) error {
 	cfg := r.Kafka.Config
 	cfg.Log = slog.New(slog.DiscardHandler)
 	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, confirmFor) // a broker may accept and say nothing
+		ctx, cancel := context.WithTimeout(ctx, confirmFor) // a broker may accept the connection and never answer
 		defer cancel()
 		now, err := kafkaio.TopicIDs(ctx, cfg, topics, confirmFor)
 		if err != nil {

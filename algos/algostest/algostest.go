@@ -1,6 +1,7 @@
-// Package algostest checks that a learner keeps the contract of package algos,
-// as testing/fstest does for file systems. Every learner's own tests call Run,
-// and so does a table test over the registry.
+// Package algostest is a conformance suite for learners: it checks that a learner
+// implements the interfaces of package algos correctly, as testing/fstest does for
+// file systems. Every learner's tests call Run, and so does a table test over the
+// registry.
 //
 // The API is stable; checks may be added.
 package algostest

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// dear is the number of passes from which on a Newton system is so dear
-	// that ascent is tried whatever its rate.
+	// dear is the cost of a Newton system, in passes, from which ascent is tried
+	// whatever its rate.
 	dear = 16
 	// round is the number of passes between two measurements of the gap.
 	round = 4
-	// reach is the number of Newton systems whose passes ascent may need to
-	// bring the dual value up to f at the present rate.
+	// reach is the number of Newton systems whose passes ascent may take to raise
+	// the dual value to f at the present rate.
 	reach = 1.5
-	// precise is the gap, relative to the objective, to which ascent goes where
-	// η α is not less: a level of large α would be solved in one round, and
-	// the model less accurate for it.
+	// precise is the gap, relative to the objective, to which ascent goes if η α is
+	// not smaller: otherwise a level of large α would be solved in one round, and
+	// the model would be less accurate for it.
 	precise = 1e-3
 )
 
@@ -27,7 +27,7 @@ const (
 //	max over 0 ≤ θ_i ≤ 1 of 1/N Σ v_i θ_i − λ/2 ‖w‖²,
 //	w = S_l(z), z = 1/(λN) Σ v_i θ_i y_i x_i, l = μ/λ,
 //
-// where S_l is the soft threshold: measure has it for θ = φ_α'. A step maximises
+// S_l being the soft threshold; measure evaluates it for θ = φ_α'. A step maximises
 // along one θ_i, with the curvature at μ = 0, which is the largest (Hsieh, Chang,
 // Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale
 // linear SVM", ICML 2008, Algorithm 3; Shalev-Shwartz and Zhang, "Accelerated
@@ -37,17 +37,17 @@ type ascent struct {
 	z, w    []float64
 	curve   []float64 // v_i ‖x_i‖²/(λN)
 	u       []float64 // 1 − y_i ⟨w, x_i⟩, when the gap is measured
-	list    []int32   // the examples not set aside
+	list    []int32   // the examples that have not been set aside
 	in      []bool    // whether an example is in list
 	lo, hi  float64   // bounds of projected gradients in the last epoch
-	best    []float64 // the weights of the least f, at first those of before
+	best    []float64 // the weights with the smallest f, initially the previous ones
 	f       float64   // of best
 	value   float64   // of the dual
-	visited int       // examples
+	visited int       // number of examples visited
 }
 
-// price estimates what a Newton system of all coordinates costs, in passes: a
-// Hessian of all examples, and its factor if it is not too large for one.
+// price estimates the cost of a Newton system of all coordinates, in passes: a
+// Hessian over all examples, and its factorisation unless it is too large.
 func (s *solver) price() float64 {
 	pairs := 0.0
 	for k := range s.blocks {
@@ -57,9 +57,9 @@ func (s *solver) price() float64 {
 	return (pairs/2 + m*m*m/6) / (2 * float64(s.nnz))
 }
 
-// ascends reports whether the solution is to begin with ascent: where a Newton
-// system is dear, and where the ridge is so strong that ascent takes few passes:
-// it needs about as many as the mean curvature is greater than 1.
+// ascends reports whether the solve should begin with ascent: if a Newton system is
+// expensive, and if the ridge is so strong that ascent takes few passes. It needs
+// about as many passes as the mean curvature exceeds 1.
 func (s *solver) ascends() bool {
 	if s.opt.Start != "dual" || !(s.lambda > 0) {
 		return false
@@ -77,11 +77,11 @@ func (s *solver) steepness() float64 {
 	return (sum/float64(s.n) + float64(s.bias*s.bias)) / (s.lambda * s.mass)
 }
 
-// ascend begins a solution with coordinate ascent in the dual, from θ = 0. It
-// reports whether the solution is that of level goal: the gap is at most η
-// α and precise. Else, if it is slow or the gap does not
-// fall by β within the passes that a Newton system costs, Newton goes on, at the
-// level of the gap, from the best weights so far.
+// ascend begins a solve with coordinate ascent in the dual, from θ = 0. It reports
+// whether the result is already the solution at level goal: the gap is at most η α
+// and precise. Otherwise, if it is slow or the gap does not fall by β within the
+// passes that a Newton system costs, Newton continues at the level of the gap, from
+// the best weights so far.
 func (s *solver) ascend(seed uint64, goal int) bool {
 	a, r := &s.ascent, rng.New(seed, "l1smooth/ascent")
 	s.mount()
@@ -113,9 +113,9 @@ func (s *solver) ascend(seed uint64, goal int) bool {
 	}
 }
 
-// slow reports whether Newton would be faster, from what the dual value has
-// gained in the last visits. On tall data it grows by the same again and again
-// for long: then it should get to f within the passes that reach systems cost.
+// slow reports whether Newton would be faster, judging by the gain of the dual
+// value over the last visits. On tall data the gain stays the same for a long time;
+// then it should reach f within the passes of reach Newton systems.
 func (s *solver) slow(gained float64, visits int) bool {
 	a := &s.ascent
 	rate := gained / float64(visits)
@@ -143,11 +143,11 @@ func (s *solver) mount() {
 	a.value = 0
 }
 
-// example returns where example i is.
+// example returns the position of example i.
 func (d *data) example(i int) (b *block, at int) { return &d.blocks[i/blockRows], i % blockRows }
 
-// epoch makes a step along each θ_i in list, and sets those aside that are at a
-// bound, and further beyond it than any was short of it in the last epoch.
+// epoch does a step along each θ_i in list. It sets aside those that are at a bound
+// and further beyond it than any was short of it in the last epoch.
 func (s *solver) epoch() {
 	a := &s.ascent
 	c, l := 1/(s.lambda*s.mass), s.mu/s.lambda
@@ -212,7 +212,7 @@ func (s *solver) certify() {
 	}
 }
 
-// recall takes those of the examples set aside that could be moved again.
+// recall brings back those examples set aside that could be moved again.
 func (s *solver) recall() {
 	a := &s.ascent
 	for i, u := range a.u {
@@ -223,7 +223,7 @@ func (s *solver) recall() {
 	}
 }
 
-// adopt takes the best weights.
+// adopt uses the best weights.
 func (s *solver) adopt() {
 	a := &s.ascent
 	s.passes += uint64(a.visited / s.n)

@@ -9,13 +9,13 @@ const (
 	cgMost      = 500
 )
 
-// cg is the scratch of conjugate gradients.
+// cg is scratch memory for conjugate gradients.
 type cg struct{ diag, r, p, z, x, out []float64 }
 
-// conjugate is direction by conjugate gradients with the diagonal as
-// preconditioner, for large active sets: the Hessian is never formed. Every
-// iterate, the first on, is a direction of descent. It reports whether
-// coordinates were taken out and it is to be called again.
+// conjugate is direction by conjugate gradients, with the diagonal as
+// preconditioner, for large active sets: the Hessian is never formed. Every iterate
+// from the first on is a descent direction. It reports whether coordinates were
+// taken out and it must be called again.
 func (s *solver) conjugate(least float64) bool {
 	c, n := &s.cg, s.size()
 	for _, v := range []*[]float64{&c.diag, &c.r, &c.p, &c.z, &c.x, &c.out} {

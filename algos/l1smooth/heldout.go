@@ -8,20 +8,20 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// HeldOut implements algos.CrossValidator: without the solutions on the way, each
-// beginning with that of the next smaller c, and with a smoothing that resolves
-// no less than noise.
+// HeldOut implements algos.CrossValidator. Each solve starts from the solution for
+// the next smaller c and skips the intermediate levels, down to a smoothing that
+// resolves no less than noise.
 func (l *Learner) HeldOut(xs []*stream.Example, fold []int, cs []float64) []float64 {
 	out := make([]float64, len(xs)*len(cs))
 	par.Each(1+slices.Max(fold), func(f int) { l.heldOut(out, xs, fold, f, cs) })
 	return out
 }
 
-// heldOut sets the decisions at one fold.
+// heldOut computes the decisions for one fold.
 func (l *Learner) heldOut(out []float64, xs []*stream.Example, fold []int, held int, cs []float64) {
 	k, err := newLearner(algos.Env{Seed: l.seed}, l.opt)
 	if err != nil {
-		return // as it was when l was made
+		return // leaves the zeros from make
 	}
 	var train []*stream.Example
 	for i, x := range xs {
@@ -31,7 +31,7 @@ func (l *Learner) heldOut(out []float64, xs []*stream.Example, fold []int, held 
 		}
 	}
 	for _, x := range train[max(0, len(train)-l.opt.Buffer):] {
-		_, _ = k.Add(x) // what is refused here will be in the stream
+		_, _ = k.Add(x) // refused examples will be refused in the stream, too
 	}
 	m := k.(*Learner)
 	for j, c := range cs {

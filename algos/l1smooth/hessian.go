@@ -5,8 +5,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// hessian sets H = Σ h_i x_i x_i^T over the active coordinates, which ascend; rows
-// with h_i ≤ least are left out.
+// hessian sets H = Σ h_i x_i x_i^T over the active coordinates, in ascending order,
+// leaving out rows with h_i ≤ least.
 func (d *data) hessian(H linear.Lower, active []int32, h []float64, least float64) {
 	d.at = resize(d.at, d.size())
 	for j := range d.at {
@@ -46,8 +46,8 @@ func (d *data) hessian(H linear.Lower, active []int32, h []float64, least float6
 	}
 }
 
-// outer adds h_i x_i x_i^T for the rows of a sparse block. pos and val have
-// room for a row.
+// outer adds h_i x_i x_i^T for the rows of a sparse block. pos and val have room
+// for a row.
 func (b *block) outer(H linear.Lower, at []int32, h []float64, least, bias float64, pos []int32, val []float64) {
 	constant, at := at[0], at[1:]
 	ones := b.val == nil && (constant < 0 || bias == 1)
@@ -92,8 +92,9 @@ func (b *block) outer(H linear.Lower, at []int32, h []float64, least, bias float
 	}
 }
 
-// outerDense is outer for a dense block: the rows that count become columns of
-// an |active|-by-m matrix, whose rows are multiplied with each other.
+// outerDense is outer for a dense block: the rows that count become columns of an
+//
+//	active|-by-m matrix, whose rows are multiplied with each other.
 func (b *block) outerDense(H linear.Lower, active []int32, h []float64, least, bias float64, cols []float64) {
 	rows := make([]int, 0, blockRows)
 	for i := range b.y {

@@ -1,5 +1,5 @@
-// Package l1smooth is the smoothed active-set Newton method for linear SVMs
-// with an l1 term, on the buffer of a stream.
+// Package l1smooth learns sparse linear SVMs, with an l1 penalty, from a stream: a
+// smoothed active-set Newton method on a buffer of examples.
 //
 // Options are stable; the package has no other API.
 package l1smooth
@@ -16,56 +16,56 @@ import (
 )
 
 // Learner runs SmSVM (Emirahmetoglu, Hajewski, Oliveira, Stewart, "A Smoothing
-// Algorithm for l1 Support Vector Machines", arXiv 2401.09431, Algorithms 1 to
-// 4). On the N examples of its buffer it minimises
+// Algorithm for l1 Support Vector Machines", arXiv 2401.09431, Algorithms 1 to 4).
+// On the N examples of its buffer it minimises
 //
 //	f(w) = λ/2 ‖w‖² + 1/N Σ v_i max(0, 1 − y_i ⟨w, x_i⟩) + μ ‖w‖₁
 //
-// where the weights v_i of examples are 1 as a rule; else N is their sum. It works
-// by Newton steps on f_α, in which max(0,u) is (u + √(α²+u²))/2, for smaller
-// and smaller α. Weights at 0 are outside the Newton system until their
-// gradient exceeds μ; the line search keeps ‖w‖₁ exact, so that weights come to
-// rest at 0. The constant feature of the bias is penalised like any other.
+// The weights v_i of examples are usually 1; otherwise N is their sum. It does
+// Newton steps on f_α, in which max(0,u) is replaced by (u + √(α²+u²))/2, for
+// smaller and smaller α. Weights at 0 stay out of the Newton system until their
+// gradient exceeds μ; the line search keeps ‖w‖₁ exact, so that weights can become
+// exactly 0. The constant feature of the bias is penalised like any other.
 //
-// Paper → code: α alphas[k], β Beta, η Eta, c₁ armijo, Ī active, A set, ĝ ghat,
-// J enlarge, adjust adjust.
+// Paper → code: α alphas[k], β Beta, η Eta, c₁ armijo, Ī active, A set, ĝ ghat, J
+// enlarge, adjust adjust.
 //
-// On a stream the problem is solved again and again as the buffer changes, each
-// time from the last weights and at the α that belongs to the former buffer,
-// m/N for m weights, down to the α that belongs to the new one: a smaller α
-// would resolve no more than noise (section 3). Finish goes down to AlphaMin.
+// On a stream the problem is solved repeatedly as the buffer changes. Each solve
+// starts from the last weights, at the α that matched the previous buffer (m/N for
+// m weights), and goes down to the α that matches the new one: a smaller α would
+// resolve nothing but noise (section 3). Finish goes down to AlphaMin.
 //
 // Departures: where the printed algorithms do not work they are corrected, see
-// docs/measured/l1smooth.md; with KKT final weights are activated at the last level as
-// long as any violates optimality; examples far from the margin are left out
-// of the Hessian; large Newton systems are solved by conjugate gradients; where
-// Newton systems are dear, dual coordinate ascent comes first (see ascent), in one
-// iteration, and as a rule solves the problem to a gap of a thousandth.
+// docs/measured/l1smooth.md. With KKT final, weights are activated at the last
+// level as long as any violates optimality. Examples far from the margin are left
+// out of the Hessian. Large Newton systems are solved by conjugate gradients. Where
+// Newton systems are expensive, dual coordinate ascent comes first (see ascent), as
+// one iteration, and usually solves the problem to a gap of a thousandth.
 //
-// Cost of an iteration: two or three passes over the buffer, a Hessian of the
-// examples near the margin, and |A|³/6 for the system. Memory: the buffer,
-// twice (as it came and packed), and |A|² numbers. Not safe for concurrent use;
-// sums run on several cores and give the same bits on any number of them.
+// Cost of an iteration: two or three passes over the buffer, a Hessian over the
+// examples near the margin, and |A|³/6 for the system. Memory: the buffer, twice
+// (raw and packed), and |A|² numbers. Not safe for concurrent use; sums run on
+// several cores, with the same bits on any number of them.
 type Learner struct {
 	*samplers.Buffer
 	opt     options
 	seed    uint64
 	s       solver
-	solving bool // between the iterations of a solution
-	full    bool // the present solution goes down to the last level
-	settled bool // the last solution did, and nothing has changed since
-	iters   int  // of the present solution
-	n       int  // examples of the present solution
+	solving bool // a solve is in progress
+	full    bool // the present solve goes down to the last level
+	settled bool // the last one did, and nothing has changed since
+	iters   int  // iterations of the present solve
+	n       int  // number of examples in the present solve
 	step    uint64
-	solved  uint64 // solutions completed
+	solved  uint64 // solves completed
 	limited uint64 // of these, stopped at Options.Steps
 
 	model *model.Linear
 }
 
-// leastEvery is the least number of arrivals between solutions with every
-// auto, and share the part of the buffer they must make up beyond that: the
-// whole stream then costs about share+1 times the last solution.
+// leastEvery is the smallest number of arrivals between solves with every = auto,
+// and share the part of the buffer that they must make up beyond that: the whole
+// stream then costs about share+1 times the last solve.
 const (
 	leastEvery = 16
 	share      = 4
@@ -89,7 +89,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 // Limits implements algos.Limited.
 func (l *Learner) Limits() algos.Limits { return algos.Limits{Features: l.opt.Dim, Option: "dims"} }
 
-// Need asks for as many examples as Every says, and then for one step at a
+// Need waits for as many examples as Every says, and then asks for one step at a
 // time until the problem is solved.
 func (l *Learner) Need() algos.Need {
 	if l.solving {
@@ -102,8 +102,8 @@ func (l *Learner) Need() algos.Need {
 	return l.NeedOf(min(every, l.opt.Buffer)) // more would not fit
 }
 
-// Step does one iteration of Algorithm 1. The first of a solution takes the
-// arrivals in.
+// Step does one iteration of Algorithm 1. The first one of a solve adds the
+// arrivals to the buffer.
 func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
@@ -117,19 +117,19 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// Finish takes the arrivals in and solves down to the smallest smoothing.
+// Finish adds the arrivals and solves down to the smallest smoothing.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Refine(ctx, math.MaxInt)
 }
 
-// Refine takes the arrivals in and does up to n iterations of a solution down
-// to the smallest smoothing.
+// Refine adds the arrivals and does up to n iterations of a solve down to the
+// smallest smoothing.
 func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 	switch {
 	case len(l.Pending()) > 0 || !l.solving && !l.settled:
 		l.begin(true)
 	case l.solving && !l.full:
-		l.full = true // what was under way goes on, to the end
+		l.full = true // a solve in progress continues, to the last level
 	}
 	for ; n > 0 && l.solving; n-- {
 		if err := ctx.Err(); err != nil {
@@ -140,9 +140,9 @@ func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// begin takes the arrivals in and prepares a solution of the new problem. It
-// leaves things as they are where there is no problem to solve: fewer than two
-// examples, or one class only once there is a model.
+// begin adds the arrivals and prepares a solve of the new problem. It does nothing
+// if there is no problem to solve: fewer than two examples, or a single class
+// although there is a model.
 func (l *Learner) begin(full bool) {
 	l.solving = false
 	from := 0
@@ -178,8 +178,8 @@ func (l *Learner) regularise() {
 	}
 }
 
-// supported returns the level whose α is closest to m/N, for m weights and the
-// N examples of the last solution.
+// supported returns the level whose α is closest to m/N, for m weights and the N
+// examples of the last solve.
 func (l *Learner) supported() int {
 	want := max(l.opt.AlphaMin, float64(max(l.s.support(), 1))/float64(l.n))
 	best, least := 0, math.Inf(1)
@@ -191,8 +191,8 @@ func (l *Learner) supported() int {
 	return best
 }
 
-// iterate does one pass of Algorithm 1's loop, or ascent before the first, and ends the solution once the
-// last level is solved.
+// iterate does one pass of Algorithm 1's loop, or ascent before the first pass. It
+// ends the solve once the last level is solved.
 func (l *Learner) iterate() {
 	l.model = nil
 	l.s.last = l.goal()
@@ -213,7 +213,7 @@ func (l *Learner) iterate() {
 	}
 }
 
-// goal returns the last level of the present solution.
+// goal returns the last level of the present solve.
 func (l *Learner) goal() int {
 	if l.full {
 		return len(l.s.alphas) - 1
@@ -221,8 +221,8 @@ func (l *Learner) goal() int {
 	return l.supported()
 }
 
-// pack brings the packed blocks in line with the sample, of which those stale
-// and those not packed yet have changed.
+// pack updates the packed blocks to match the sample; those in stale, and those not
+// packed yet, have changed.
 func (l *Learner) pack(stale map[int]bool) {
 	d, sample := l.s.data, l.Sample()
 	if len(sample) == 0 {
@@ -241,7 +241,7 @@ func (l *Learner) pack(stale map[int]bool) {
 	l.s.grow()
 }
 
-// Report describes the present state. Objective and Certificate belong to the
+// Report describes the present state. Objective and Certificate refer to the
 // examples of the last iteration.
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()

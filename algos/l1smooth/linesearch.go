@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// crossing is where one weight passes 0 along a direction.
+// crossing is the point at which one weight passes 0 along a direction.
 type crossing struct {
 	at float64 // −w_j/d_j > 0
 	j  int32   // position in w and d
@@ -16,15 +16,13 @@ type crossing struct {
 //
 //	j(s) = a s² + b s + μ ‖w + s d‖₁
 //
-// and, if it lies on a kink, the positions of the weights that are 0 there:
-// they are to be set to 0, since w_j + s d_j may be rounding. w and d are
-// equally long. j must be bounded below: a > 0 or μ‖d‖₁ > −b; otherwise ok is
-// false.
+// and, if it is on a kink, the positions of the weights that are 0 there. They must
+// be set to 0, since w_j + s d_j may be off by rounding. w and d have the same
+// length. j must be bounded below: a > 0 or μ‖d‖₁ > −b; otherwise ok is false.
 //
-// Section 2.4 and Algorithm 4, corrected: the slope carries μ (E1), the
-// segment's end slopes are those inside it (E2), weights at 0 add μ|d_j| to
-// the slope at 0 (E3), equal kinks are one kink, and the last segment has no
-// end (E4).
+// Section 2.4 and Algorithm 4, corrected: the slope carries μ (E1), the segment's
+// end slopes are those inside it (E2), weights at 0 add μ|d_j| to the slope at 0
+// (E3), equal kinks are one kink, and the last segment has no end (E4).
 func minimise(w, d []float64, a, b, mu float64, buf *[]crossing) (s float64, hits []int32, ok bool) {
 	cross := crossings(*buf, w, d)
 	*buf = cross
@@ -65,7 +63,7 @@ func minimise(w, d []float64, a, b, mu float64, buf *[]crossing) (s float64, hit
 	return -base / (2 * a), nil, true
 }
 
-// crossings returns where weights pass 0 along d, in order.
+// crossings returns where weights pass 0 along d, sorted.
 func crossings(cross []crossing, w, d []float64) []crossing {
 	cross = cross[:0]
 	for j, dj := range d {

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// enlargements is the most activations at the last level with final (E8).
+	// enlargements bounds the activations at the last level with KKT final (E8).
 	enlargements = 50
-	// negligible is the share of the largest possible φ'' below which an
-	// example is left out of the Hessian. Weights fall like (u/α)⁻³, so those
-	// left out sum to 5·10⁻⁵ of the whole where margins are spread evenly.
+	// negligible is the fraction of the largest possible φ'' below which an example
+	// is left out of the Hessian. φ'' falls like (u/α)⁻³, so those left out sum to
+	// 5·10⁻⁵ of the whole if margins are spread evenly.
 	negligible = 1e-6
 )
 
-// work counts what a solve has cost.
+// work counts the cost of a solve.
 type work struct {
 	steps    uint64 // accepted steps
 	passes   uint64 // products with all examples, or sums over them
@@ -29,9 +29,9 @@ type work struct {
 //
 //	f_α(w) = λ/2 ‖w‖² + 1/N Σ φ_α(1 − y_i ⟨w, x_i⟩) + μ ‖w‖₁
 //
-// for α = alphas[0], alphas[1], …, each from the solution of the one before:
-// the corrected Algorithms 1 to 3. w, active, k, adjust, enlarged and begin
-// are its state; everything else is scratch.
+// for α = alphas[0], alphas[1], …, each from the previous solution: the corrected
+// Algorithms 1 to 3. w, active, k, adjust, enlarged and begin are its state;
+// everything else is scratch.
 type solver struct {
 	opt *options
 	*data
@@ -43,13 +43,13 @@ type solver struct {
 	active []bool // Ī: w_j ≠ 0 or activated
 	k      int    // level
 	last   int    // the level at which kkt = final applies
-	// adjust: the active set may still be enlarged at this level. begin: the
-	// active set is to be made from the gradient, as at the start.
+	// adjust: the active set may still be enlarged at this level. begin: the active
+	// set must be built from the gradient, as at the start.
 	adjust, begin bool
 	enlarged      int
 	work
 
-	// objective is f(w), not smoothed. gap bounds f(w) − min f, or is NaN.
+	// objective is f(w), without smoothing. gap bounds f(w) − min f, or is NaN.
 	objective, gap float64
 	slope          float64 // d^T g of the last direction
 	length         float64 // s of the last accepted step
@@ -69,8 +69,8 @@ type solver struct {
 	ascent  ascent
 }
 
-// restart begins a solve at level k on changed data: the margins are unknown
-// and the active set is made again (Algorithm 1, lines 2 to 4).
+// restart begins a solve at level k on changed data: the margins are unknown and
+// the active set is rebuilt (Algorithm 1, lines 2 to 4).
 func (s *solver) restart(k int) {
 	s.k, s.adjust, s.begin, s.enlarged, s.known = k, true, true, 0, false
 }
@@ -87,7 +87,7 @@ func (s *solver) advance() {
 	s.adjust, s.enlarged = true, 0
 }
 
-// support returns |Ī| as far as it has weight.
+// support returns |Ī| restricted to nonzero weights.
 func (s *solver) support() (n int) {
 	for _, v := range s.w {
 		if v != 0 {
@@ -97,8 +97,8 @@ func (s *solver) support() (n int) {
 	return n
 }
 
-// newton is one pass of the loop of Algorithm 1: it takes a step, or goes to
-// the next level and takes none. It reports whether it took a step.
+// newton is one pass of the loop of Algorithm 1. It either does a step or moves to
+// the next level, and reports whether it did a step.
 func (s *solver) newton() bool {
 	alpha := s.alphas[s.k]
 	s.evaluate(&s.pt, s.w, alpha, s.known)
@@ -131,8 +131,8 @@ func (s *solver) newton() bool {
 }
 
 // measure computes objective and gap from the point. The dual value of θ_i =
-// φ_α'(u_i) is mean θ − ‖S_μ(v)‖²/(2λ), v = 1/N Σ θ_i y_i x_i, which is minus
-// the gradient of the loss. Without ridge, θ is shrunk until ‖v‖_∞ ≤ μ.
+// φ_α'(u_i) is mean θ − ‖S_μ(v)‖²/(2λ), v = 1/N Σ θ_i y_i x_i being minus the
+// gradient of the loss. Without ridge, θ is shrunk until ‖v‖_∞ ≤ μ.
 func (s *solver) measure() {
 	square, norm := norms(s.w)
 	var excess, most float64
@@ -158,8 +158,8 @@ func (s *solver) measure() {
 	}
 }
 
-// subgradient sets ghat, the subgradient g of least norm, and A (section 2.2;
-// the soft threshold where w_j = 0 only, E5).
+// subgradient computes ghat, the subgradient g of smallest norm, and A (section
+// 2.2; the soft threshold only where w_j = 0, E5).
 func (s *solver) subgradient() {
 	n := s.size()
 	s.ghat, s.g, s.d = resize(s.ghat, n), resize(s.g, n), resize(s.d, n)
@@ -185,8 +185,8 @@ func (s *solver) subgradient() {
 			e = 0
 		}
 		s.g[j] = e
-		// Without the l1 term there is no active set, but a coordinate that
-		// no example has is none either.
+		// Without the l1 term there is no active set, but a coordinate that no
+		// example has stays out of it all the same.
 		if s.mu == 0 && (w != 0 || e != 0) || s.active[j] && (w != 0 || violates) {
 			s.set = append(s.set, int32(j))
 		}
@@ -194,8 +194,8 @@ func (s *solver) subgradient() {
 	s.begin = false
 }
 
-// direction solves H_AA d_A = −g_A. Weights at 0 that would leave it against
-// their gradient are taken out of A, and the system is solved again (E6).
+// direction solves H_AA d_A = −g_A. Weights at 0 that would move against their
+// gradient are removed from A, and the system is solved again (E6).
 func (s *solver) direction(alpha float64) {
 	if len(s.set) == 0 {
 		return
@@ -225,8 +225,8 @@ func (s *solver) direction(alpha float64) {
 	}
 }
 
-// factor factors the part of H that belongs to set, with as little ridge as it
-// takes.
+// factor factors the part of H that belongs to set, adding as little ridge as
+// necessary.
 func (s *solver) factor() {
 	n := len(s.set)
 	s.F = resize(s.F, linear.Triangle(n))
@@ -251,8 +251,8 @@ func (s *solver) factor() {
 	}
 }
 
-// drop writes x to d, or takes the coordinates that have the wrong sign out of
-// the set and reports true.
+// drop writes x to d, or removes the coordinates with the wrong sign from the set
+// and reports true.
 func (s *solver) drop(x []float64) bool {
 	keep := s.set[:0]
 	dropped := false
@@ -269,9 +269,9 @@ func (s *solver) drop(x []float64) bool {
 	return dropped
 }
 
-// predict goes along the path of solutions as α falls from the value for which
-// the last direction was made to that of the present level: with H_AA at hand,
-// H_AA p_A = −g_A − Δα ∂ĝ_A/∂α. It reports whether it took a step.
+// predict follows the path of solutions as α falls from its value at the last
+// direction to that of the present level: with the available H_AA, H_AA p_A = −g_A
+// − Δα ∂ĝ_A/∂α. It reports whether it did a step.
 func (s *solver) predict(alpha float64) bool {
 	if len(s.set) == 0 {
 		return false
@@ -312,15 +312,15 @@ func (s *solver) predict(alpha float64) bool {
 	return true
 }
 
-// enlarge activates the weights at 0 that violate optimality, with a gradient
-// step, once a level (Algorithm 3). It returns their share of the slope, or 0
-// if there are none or it is not time.
+// enlarge activates the weights at 0 that violate optimality, with a gradient step,
+// once per level (Algorithm 3). It returns their share of the slope, or 0 if there
+// are none or it is too early.
 func (s *solver) enlarge() (slope float64) {
 	if s.mu == 0 || !s.adjust {
 		return 0
 	}
-	// Coordinates in the set that were not dropped have w ≠ 0 or d ≠ 0; those
-	// at 0 with d = 0 are there with g = 0 only.
+	// Coordinates in the set that were not dropped have w ≠ 0 or d ≠ 0; those at 0
+	// with d = 0 are only there if g = 0.
 	added := false
 	for j, w := range s.w {
 		if w == 0 && s.d[j] == 0 && s.g[j] != 0 {

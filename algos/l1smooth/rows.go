@@ -7,30 +7,30 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// blockRows is the number of examples in a block: few enough that a block
-// stays in a core's cache between the two halves of a pass.
+// blockRows is the number of examples in a block: few enough that a block stays in
+// a core's cache between the two halves of a pass.
 const blockRows = 256
 
-// denseShare is the share of nonzero values from which on a block is stored
-// dense: there, vector code over zeros is faster than indices.
+// denseShare is the share of nonzero values from which a block is stored dense:
+// vector code over zeros is faster than indices then.
 const denseShare = 0.4
 
-// A block holds the examples of consecutive slots in packed form. The form
-// depends on the examples only, not on how the block came about.
+// A block has the examples of consecutive slots in packed form. The form depends
+// only on the examples, not on how the block came about.
 type block struct {
 	y        []float64 // +1 or −1
 	weight   weight.List
 	positive int       // number of +1
-	dim      int       // features up to the last that is not 0
+	dim      int       // features up to the last nonzero one
 	width    int       // > 0: dense, row i is val[i·width:][:width]
-	end      []int32   // else row i ends at end[i] in idx and val
+	end      []int32   // otherwise row i ends at end[i] in idx and val
 	idx      []int32   // strictly increasing in a row
 	val      []float32 // nil if sparse and every value is 1
 	pairs    int       // Σ nnz², the work of a Hessian over all rows
 	square   float64   // Σ ‖x_i‖²
 }
 
-// pack returns the examples of consecutive slots as a block.
+// pack packs the examples of consecutive slots.
 func pack(xs []*stream.Example) block {
 	n := len(xs)
 	b := block{y: make([]float64, n), weight: weight.Of(xs)}
@@ -91,8 +91,8 @@ func (b *block) row(i int) (idx []int32, val []float32) {
 	return b.idx[from:to], val
 }
 
-// dots sets s[i] = ⟨w, (bias, x_i)⟩. The order of the sum depends on the form
-// of the block only.
+// dots sets s[i] = ⟨w, (bias, x_i)⟩. The order of summation depends only on the
+// form of the block.
 func (b *block) dots(s, w []float64, bias float64) {
 	w0 := float64(w[0] * bias)
 	w = w[1:]

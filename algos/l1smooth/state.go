@@ -12,11 +12,11 @@ var (
 	errNumber = errors.New("a number is out of range")
 )
 
-// AppendBinary appends the complete state. Margins and gradients are not in
-// it: every iteration makes them from weights and examples.
+// AppendBinary appends the complete state. Margins and gradients are not in it:
+// every iteration recomputes them from weights and examples.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores what AppendBinary wrote; after an error the state is
+// UnmarshalBinary restores the output of AppendBinary; after an error the state is
 // undefined.
 func (l *Learner) UnmarshalBinary(data []byte) error {
 	l.model = nil
@@ -60,7 +60,7 @@ func (s *solver) fields(f *state.Fields) {
 	f.Float64("length", &s.length)
 }
 
-// check refuses a state that cannot have been stored, and packs the examples.
+// check refuses states that cannot have been stored, and packs the examples.
 func (l *Learner) check(f *state.Fields) {
 	s, m := &l.s, len(l.s.w)
 	f.Fail("w", linear.Finite(s.w, []float64{s.lambda, s.mu}))

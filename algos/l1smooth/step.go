@@ -2,9 +2,9 @@ package l1smooth
 
 import "math"
 
-// search finds the step: the minimiser of the quadratic model with the l1 term
-// kept exact (section 2.4), or first > 0, halved until f_α falls enough. Weights
-// whose sign would change become 0 before the test, not after it (E7).
+// search finds the step: the minimiser of the quadratic model with the exact l1
+// term (section 2.4), or first > 0, halved until f_α falls enough. Weights whose
+// sign would change become 0 before the test, not after it (E7).
 func (s *solver) search(alpha, slope, first float64) bool {
 	s.q = resize(s.q, s.n)
 	a := s.along(s.q, s.d, s.pt.h)
@@ -25,7 +25,7 @@ func (s *solver) search(alpha, slope, first float64) bool {
 	default:
 		var ok bool
 		if step, hits, ok = minimise(s.ws, s.ds, a, b, s.mu, &s.cross); !ok {
-			step = 1 // the model has no minimum, but f has
+			step = 1 // the model is unbounded below, but f is not
 		}
 	}
 	if !(step > 0) || math.IsInf(step, 0) {
@@ -53,9 +53,9 @@ func (s *solver) search(alpha, slope, first float64) bool {
 	}
 }
 
-// try makes the point at the given step the trial point and returns the change
-// of f_α and the mean hinge there. With clip, weights whose sign would change
-// become 0.
+// try makes the point at the given step the trial point and returns the change of
+// f_α and the mean hinge there. With clip, weights whose sign would change become
+// 0.
 func (s *solver) try(alpha, step float64, hits []int32, clip bool) (change, mean float64) {
 	q, t := s.q, step
 	if s.trial(step, hits, clip) {
@@ -79,7 +79,7 @@ func (s *solver) try(alpha, step float64, hits []int32, clip bool) (change, mean
 }
 
 // trial sets next to w + step·d on the support, and reports whether a sign was
-// clipped other than at a hit, where the change is rounding.
+// clipped other than at a hit, where the change is only rounding.
 func (s *solver) trial(step float64, hits []int32, clip bool) (clipped bool) {
 	s.next = s.next[:0]
 	for i, w := range s.ws {
@@ -100,13 +100,13 @@ func (s *solver) trial(step float64, hits []int32, clip bool) (clipped bool) {
 	return clipped
 }
 
-// curvature is the share of the slope that is left where minimum stops.
+// curvature is the fraction of the slope that may be left where minimum stops.
 const curvature = 0.1
 
-// minimum returns about the minimiser over 0 < s ≤ most of f_α along d, and
-// the positions of the weights that are 0 there if it is on a kink: first by
-// bisection over the kinks, then by Newton's method on the derivative, which
-// never falls, within a bracket.
+// minimum returns an approximate minimiser over 0 < s ≤ most of f_α along d and, if
+// it is on a kink, the positions of the weights that are 0 there: first by
+// bisection over the kinks, then by Newton's method on the derivative, which is
+// monotone, within a bracket.
 func (s *solver) minimum(alpha, slope, most float64) (step float64, hits []int32) {
 	lo, hi := 0.0, most
 	if s.mu > 0 {
@@ -153,7 +153,7 @@ func (s *solver) minimum(alpha, slope, most float64) (step float64, hits []int32
 		}
 		next := at - d1/d2
 		if !(next > lo+0.05*(hi-lo) && next < hi-0.05*(hi-lo)) {
-			// Far too long a step is the rule: approach from above first.
+			// The step is usually far too long: approach from above first.
 			next = lo + 0.25*(hi-lo)
 		}
 		at = next
@@ -161,9 +161,9 @@ func (s *solver) minimum(alpha, slope, most float64) (step float64, hits []int32
 	return lo + 0.5*(hi-lo), nil
 }
 
-// derivatives returns the first and the second derivative of f_α at w + at·d
-// along d, where weights have the signs that they have at w + signs·d, and
-// those at 0 there count nothing to the first.
+// derivatives returns the first and the second derivative of f_α at w + at·d along
+// d. Weights have the signs that they have at w + signs·d, and those at 0 there
+// contribute nothing to the first.
 func (s *solver) derivatives(alpha, at, signs float64) (d1, d2 float64) {
 	d1, d2 = s.slopes(s.pt.u, s.q, at, alpha)
 	s.values++
@@ -175,7 +175,7 @@ func (s *solver) derivatives(alpha, at, signs float64) (d1, d2 float64) {
 			continue
 		}
 		switch sign := w * d; {
-		case sign < 0 && -w/d > signs: // still on its way to 0
+		case sign < 0 && -w/d > signs: // not at 0 yet
 			d1 -= float64(s.mu * math.Abs(d))
 		case sign < 0 && -w/d == signs:
 		default:
@@ -185,7 +185,7 @@ func (s *solver) derivatives(alpha, at, signs float64) (d1, d2 float64) {
 	return d1, d2
 }
 
-// accept takes the trial point. mean is its mean hinge.
+// accept accepts the trial point. mean is its mean hinge.
 func (s *solver) accept(mean float64) {
 	for i, j := range s.set {
 		s.w[j] = s.next[i]

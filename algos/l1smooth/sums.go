@@ -6,36 +6,35 @@ import (
 	"github.com/streamsvm/streamsvm/internal/par"
 )
 
-// Sums over the examples are made in two stages: over the blocks of a group in
-// order, then over the groups in order. The number of groups follows from the
-// data alone, so the bits do not depend on the number of processors.
+// Sums over the examples have two stages: over the blocks of a group in order, then
+// over the groups in order. The number of groups follows from the data alone, so
+// the bits do not depend on the number of processors.
 const (
-	// maxGroups is the most groups, and so the most processors of use.
+	// maxGroups bounds the groups, and so the processors that are useful.
 	maxGroups = 16
-	// maxSquares is the most groups that have a Hessian each.
+	// maxSquares bounds the groups that have a Hessian each.
 	maxSquares = 4
 	// alone is the number of multiplications below which waking another processor
 	// costs more than it saves.
 	alone = 50000
 )
 
-// data is the finite sum: the examples of the buffer in blocks.
+// data has the finite sum: the examples of the buffer in blocks.
 type data struct {
 	blocks   []block
 	n        int     // examples
-	mass     float64 // the sum of their weights
-	positive int     // of these
+	mass     float64 // sum of their weights
+	positive int     // number of positive ones
 	dim      int     // features
-	nnz      int     // stored values
+	nnz      int     // number of stored values
 	bias     float64 // value of the constant feature, coordinate 0 of all vectors
 
-	parts   [maxGroups][]float64  // scratch of sum
-	squares [maxSquares][]float64 // scratch of hessian
-	at      []int32               // hessian: each coordinate's place in the active set, or −1
+	parts   [maxGroups][]float64  // scratch for sum
+	squares [maxSquares][]float64 // scratch for hessian
+	at      []int32               // hessian: each coordinate's position in the active set, or −1
 }
 
-// recount brings the totals up to date after a change of blocks. dim never
-// falls.
+// recount updates the totals after a change of blocks. dim never decreases.
 func (d *data) recount() {
 	d.n, d.mass, d.positive, d.nnz = 0, 0, 0, 0
 	for i := range d.blocks {
@@ -56,7 +55,7 @@ func (d *data) span(g, n int) (lo, hi int) {
 	return g * len(d.blocks) / n, (g + 1) * len(d.blocks) / n
 }
 
-// run calls f for each group, on several processors if the work pays for it.
+// run calls f for each group, on several processors if the work is worth it.
 func (d *data) run(groups, work int, f func(g int)) {
 	if work >= alone {
 		par.Each(groups, f)
@@ -67,12 +66,12 @@ func (d *data) run(groups, work int, f func(g int)) {
 	}
 }
 
-// totals are the numbers that a pass may add up in addition to a vector.
+// totals are numbers that a pass may add up besides a vector.
 type totals [3]float64
 
-// sum makes a pass: f adds the share of a block, whose first example is the
-// at-th, to vector, which is as long as out, and to t. out becomes the sum of
-// the vectors; it may be nil.
+// sum makes a pass: f adds the part of a block, whose first example is number at,
+// to vector, which is as long as out, and to t. out is set to the sum of the
+// vectors; it may be nil.
 func (d *data) sum(out []float64, work int, f func(b *block, at int, vector []float64, t *totals)) (all totals) {
 	groups := max(1, min(maxGroups, d.nnz/(4*max(len(out), 1)), len(d.blocks)))
 	var each [maxGroups]totals
@@ -96,8 +95,8 @@ func (d *data) sum(out []float64, work int, f func(b *block, at int, vector []fl
 	return all
 }
 
-// smooth returns the smoothed hinge of the paper and its first two
-// derivatives, with α² given:
+// smooth returns the smoothed hinge of the paper and its first two derivatives,
+// given α²:
 //
 //	φ_α(u)  = (u + √(α²+u²))/2
 //	φ_α'(u) = (1 + u/√(α²+u²))/2 = φ_α(u)/√(α²+u²)
@@ -110,9 +109,8 @@ func smooth(u, alpha2 float64) (p, d1, d2 float64) {
 	return p, p / r, alpha2 / (2 * float64(r*float64(r*r)))
 }
 
-// rise returns φ_α(u+δ) − φ_α(u) to full relative accuracy, as
-// δ (φ_α(u) + φ_α(u+δ)) / (√(α²+u²) + √(α²+(u+δ)²)), in which all terms but δ
-// are positive.
+// rise returns φ_α(u+δ) − φ_α(u) to full relative accuracy, as δ (φ_α(u) +
+// φ_α(u+δ)) / (√(α²+u²) + √(α²+(u+δ)²)), in which all terms except δ are positive.
 func rise(u, delta, alpha2 float64) float64 {
 	v := u + delta
 	ru := math.Sqrt(float64(u*u) + alpha2)
@@ -120,7 +118,7 @@ func rise(u, delta, alpha2 float64) float64 {
 	return delta * ((phi(u, ru, alpha2) + phi(v, rv, alpha2)) / (ru + rv))
 }
 
-// phi returns φ_α(u) where r = √(α²+u²).
+// phi returns φ_α(u), given r = √(α²+u²).
 func phi(u, r, alpha2 float64) float64 {
 	if u < 0 {
 		return alpha2 / (2 * (r - u))
@@ -128,7 +126,7 @@ func phi(u, r, alpha2 float64) float64 {
 	return (u + r) / 2
 }
 
-// point holds what is known of the objective at one w and α.
+// point has what is known of the objective at one w and α.
 type point struct {
 	u     []float64 // 1 − y_i ⟨w, x_i⟩
 	h     []float64 // w_i φ_α''(u_i)/N
@@ -138,7 +136,7 @@ type point struct {
 	coef  []float64 // scratch
 }
 
-// evaluate fills p for w and α. With margins set, p.u is that of w already.
+// evaluate fills p for w and α. If margins is set, p.u already belongs to w.
 func (d *data) evaluate(p *point, w []float64, alpha float64, margins bool) {
 	p.u, p.h, p.coef, p.grad = resize(p.u, d.n), resize(p.h, d.n), resize(p.coef, d.n), resize(p.grad, d.size())
 	n, alpha2 := d.mass, float64(alpha*alpha)
@@ -163,8 +161,8 @@ func (d *data) evaluate(p *point, w []float64, alpha float64, margins bool) {
 	p.hinge, p.theta = t[0]/n, t[1]/n
 }
 
-// tangent sets p.grad to the derivative of the gradient by α: 1/N Σ u_i
-// α/(2 (α²+u_i²)^{3/2}) y_i x_i, for margins in p.u and φ_α″/N in p.h.
+// tangent sets p.grad to the derivative of the gradient with respect to α: 1/N Σ
+// u_i α/(2 (α²+u_i²)^{3/2}) y_i x_i, given margins in p.u and φ_α″/N in p.h.
 func (d *data) tangent(p *point, alpha float64) {
 	d.sum(p.grad, d.nnz, func(b *block, at int, grad []float64, _ *totals) {
 		c := p.coef[at : at+len(b.y)]
@@ -187,7 +185,7 @@ func (d *data) along(q, v, h []float64) float64 {
 	})[0]
 }
 
-// rise returns the change of the smoothed mean loss, and the mean hinge, as u
+// rise returns the change of the smoothed mean loss, and the mean hinge, when u
 // becomes u − s·q.
 func (d *data) rise(u, q []float64, s, alpha float64) (change, mean float64) {
 	n, alpha2 := d.mass, float64(alpha*alpha)
@@ -202,8 +200,8 @@ func (d *data) rise(u, q []float64, s, alpha float64) (change, mean float64) {
 	return t[0] / n, t[1] / n
 }
 
-// slopes returns the first and the second derivative by s of the smoothed
-// mean loss at u − s·q.
+// slopes returns the first and the second derivative with respect to s of the
+// smoothed mean loss at u − s·q.
 func (d *data) slopes(u, q []float64, s, alpha float64) (d1, d2 float64) {
 	n, alpha2 := d.mass, float64(alpha*alpha)
 	t := d.sum(nil, 8*d.n, func(b *block, at int, _ []float64, t *totals) {
@@ -217,8 +215,8 @@ func (d *data) slopes(u, q []float64, s, alpha float64) (d1, d2 float64) {
 	return t[0] / n, t[1] / n
 }
 
-// times sets out to Σ h_i x_i ⟨x_i, v⟩ over the examples with h_i > least. v
-// and out have all coordinates.
+// times sets out to Σ h_i x_i ⟨x_i, v⟩ over the examples with h_i > least. v and
+// out have all coordinates.
 func (d *data) times(out, v, h []float64, least float64) {
 	v0 := float64(v[0] * d.bias)
 	d.sum(out, 2*d.nnz, func(b *block, at int, part []float64, _ *totals) {
@@ -263,7 +261,7 @@ func (d *data) diagonal(out, h []float64, least float64) {
 	}
 }
 
-// resize returns x with length n; what it holds is undefined.
+// resize returns x with length n and undefined contents.
 func resize[T any](x []T, n int) []T {
 	if cap(x) < n {
 		return make([]T, n)

@@ -14,8 +14,8 @@ type Kernel struct {
 	// Name is "rbf" for exp(−Gamma‖x−z‖²), "laplacian" for exp(−Gamma‖x−z‖₁),
 	// "poly" for (Gamma⟨x,z⟩ + Coef0)^Degree or "linear" for ⟨x,z⟩.
 	Name string
-	// Gamma is above 0 and within the range of a float32, Degree 1 to 16. They and
-	// Coef0 are not looked at where the kernel has no such parameter.
+	// Gamma is above 0 and within the range of a float32; Degree is from 1 to 16.
+	// Kernels without these parameters ignore them and Coef0.
 	Gamma, Coef0 float64
 	Degree       int
 	// Bias is added to every kernel value, which gives an expansion a regularised
@@ -27,11 +27,10 @@ type Kernel struct {
 //
 //	f(x) = Σ_j coef[j]·(K(points[j], x) + Bias) + offset
 //
-// with an element of coef for each point. It copies them and leaves out points
-// whose coefficient is 0. Kernel values are computed in single precision, sums in
-// double precision. The error says which number it cannot take: one that is not
-// finite or, of a feature, 10¹⁸ and more, or an index that is not above the one
-// before it.
+// coef has an element for each point. Both are copied, without points whose
+// coefficient is 0. Kernel values are computed in single precision, sums in double
+// precision. The error names a number that cannot be used: one that is not finite,
+// a feature of 10¹⁸ or more, or an index that does not increase.
 func NewExpansion(k Kernel, points []stream.Vec, coef []float64, offset float64) (algos.Model, error) {
 	f, err := k.function()
 	if err != nil {
@@ -94,6 +93,6 @@ func valid(x stream.Vec) bool {
 	return kernel.Finite(x)
 }
 
-// DecodeExpansion reads what AppendBinary of a model of [NewExpansion] wrote. It is
-// the decoder of a Spec whose learner returns such models.
+// DecodeExpansion decodes what AppendBinary of a model of [NewExpansion] wrote. It
+// is the decoder for the Spec of a learner that returns such models.
 func DecodeExpansion(data []byte) (algos.Model, error) { return expansion.Decode(data) }

@@ -16,7 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Linear is f(x) = bias + Σ_j w_j x_j. Features beyond the weights count 0.
+// Linear is f(x) = bias + Σ_j w_j x_j. Features beyond the weights are ignored.
 type Linear struct {
 	w    []float64
 	bias float64
@@ -24,8 +24,8 @@ type Linear struct {
 
 var _ algos.Model = (*Linear)(nil)
 
-// NewLinear returns the model with these weights, one a feature. It shares w:
-// it is a view of the weights for as long as they change.
+// NewLinear returns the model with one weight per feature. It shares memory with w,
+// and so follows changes of the weights.
 func NewLinear(w []float64, bias float64) *Linear { return &Linear{w, bias} }
 
 // Weights returns the weights; they must not be changed.
@@ -59,8 +59,8 @@ type Weight struct {
 	Value float64
 }
 
-// Largest returns the n weights of largest magnitude that are not 0, the
-// largest first and lower indices before higher ones of equal magnitude.
+// Largest returns the n nonzero weights of largest magnitude, largest first, ties
+// by index.
 func (m *Linear) Largest(n int) []Weight {
 	var all []Weight
 	for j, v := range m.w {
@@ -83,15 +83,15 @@ func (m *Linear) Largest(n int) []Weight {
 //	24            sparse: a bit for each weight, lowest first, in ⌈n/64⌉ words,
 //	              then the weights whose bit is set
 //
-// with numbers in little-endian order, so that in the dense form a weight has
-// one place and an update that changes few weights changes few bytes.
+// in little-endian order. In the dense form each weight has a fixed place, so an
+// update that changes few weights changes few bytes, and its delta is small.
 const (
 	linearMagic  = "lin1"
 	linearHeader = 24
 	formDense    = 0
 	formSparse   = 1
-	// Narrower models and those with more than one weight in sparseShare not 0
-	// are stored dense: there, stable places are worth more than the bytes.
+	// Models with fewer weights, or with more than one in sparseShare nonzero, are
+	// stored dense: for them fixed places are worth more than the bytes saved.
 	sparseDim   = 4096
 	sparseShare = 16
 )
@@ -141,13 +141,12 @@ func (m *Linear) AppendBinary(dst []byte) ([]byte, error) {
 
 var errWeights = errors.New("length does not match the number of weights")
 
-// IsLinear reports whether data begins like an encoded Linear.
+// IsLinear reports whether data starts like an encoded Linear.
 func IsLinear(data []byte) bool { return bytes.HasPrefix(data, []byte(linearMagic)) }
 
-// DecodeLinear reads what Linear.AppendBinary wrote and nothing else; an
-// algos.Spec takes it as its decoder. The error says what is wrong; weights
-// that are not finite are refused. It allocates at most 64 times the length of
-// data.
+// DecodeLinear decodes what Linear.AppendBinary wrote; it is a decoder for an
+// algos.Spec. It returns an error for any other input and for weights that are not
+// finite. It allocates at most 64 times the length of data.
 func DecodeLinear(data []byte) (algos.Model, error) {
 	m, err := decodeLinear(data)
 	if err != nil {
@@ -167,7 +166,7 @@ func decodeLinear(data []byte) (*Linear, error) {
 		return nil, fmt.Errorf("bias %g", m.bias)
 	}
 	body := data[linearHeader:]
-	// A weight takes at least a bit; an int32 indexes features.
+	// A weight takes at least one bit, and features are indexed by int32.
 	if claimed > 8*uint64(len(body)) || claimed > 1<<31 {
 		return nil, errWeights
 	}

@@ -1,8 +1,8 @@
-// Package model makes the models that learners return, from plain numbers, and
-// reads them back: [NewExpansion] that of a kernel learner, [NewLinear] that of a
-// linear one. A learner outside this module uses it for its Model method and for
-// the decoder of its Spec; what such models can do besides deciding, such as
-// being exported or compiled for prediction, comes with them.
+// Package model constructs and decodes the models that learners return: a kernel
+// expansion ([NewExpansion]) or a linear model ([NewLinear]). A learner outside
+// this module uses it for its Model method and for the decoder of its Spec. Its
+// models can then be exported, compiled for prediction and so on, like those of the
+// built-in learners.
 //
-// The API is stable, and models that were stored are read by later versions.
+// The API is stable, and later versions read stored models.
 package model

@@ -1,4 +1,5 @@
-// Package online is a linear model that is updated on each example as it comes.
+// Package online learns linear models from a stream, one update per example:
+// passive-aggressive, stochastic gradients, or normalised adaptive gradients.
 //
 // Options are stable; the package has no other API.
 package online
@@ -14,44 +15,44 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Learner keeps f(x) = b + Σ_j w_j x_j and updates it on every labelled example
-// (x, y), once. With a diagonal metric D an update is the implicit step
+// Learner keeps f(x) = b + Σ_j w_j x_j and updates it once on every labelled
+// example (x, y). With a diagonal metric D an update is the implicit step
 //
 //	w ← w + s D x,   s = −∂L(f(x) + q s, y)/∂f,   q = Σ_j D_j x_j²
 //
-// which minimises ½ (w′−w)ᵀ D⁻¹ (w′−w) + L(w′ᵀx, y) and so never oversteps a
+// which minimises ½ (w′−w)ᵀ D⁻¹ (w′−w) + L(w′ᵀx, y) and so never overshoots a
 // label, whatever the step size. The bias is the weight of a constant feature
 // √Bias.
 //
-// An example of weight k has the loss k L: the step is that with k D in place of
-// D, which does not overstep the label either (so it is aware of importance:
-// Karampatziakis and Langford 2011). G_j and the numbers of examples are those of
-// an example of weight 1.
+// An example of weight k has the loss k L: its step uses k D in place of D and does
+// not overshoot the label either (importance-aware updates: Karampatziakis and
+// Langford 2011). G_j and the counts of examples treat it as an example of weight
+// 1.
 //
 // pa: D = C. With the hinge or the ε-insensitive loss that is PA-I, with the
 // squared hinge or the squared loss PA-II (Crammer et al.).
 //
 // sgd: D = Rate/t^Power at the t-th example that had a loss.
 //
-// nag: D_j = Rate·Y·√(t/N)/(σ_j √G_j) (Ross, Mineiro and Langford, algorithm
-// 2), where σ_j is the largest |x_j|, G_j the sum of squared gradients in w_j,
-// N the sum of x_j²/σ_j² over all features and examples, and Y the size of the
-// labels: 1 for classes, their standard deviation for numbers. When σ_j
-// grows, w_j shrinks by the same factor. So neither the units of the features
-// nor those of a number to be predicted matter.
+// nag: D_j = Rate·Y·√(t/N)/(σ_j √G_j) (Ross, Mineiro and Langford, algorithm 2),
+// where σ_j is the largest |x_j|, G_j the sum of squared gradients in w_j, N the
+// sum of x_j²/σ_j² over all features and examples, and Y the scale of the labels: 1
+// for classes, their standard deviation for numbers. When σ_j grows, w_j shrinks by
+// the same factor. So the units of features, and those of a number to be predicted,
+// do not matter.
 //
-// Departures: the step is implicit; the sums are over the examples that had a
-// loss; Y; Memory lets G, N and t decay by 1 − 1/Memory an example.
+// Departures: the step is implicit; the sums are over the examples that had a loss;
+// Y; Memory makes G, N and t decay by 1 − 1/Memory per example.
 //
-// What would touch all weights at every example, namely regularisation,
-// forgetting and averaging, is deferred and done in one sweep when as many
-// features have been visited as there are weights, but at least sweepEvery
-// examples apart; an update costs O(nonzeros). Regularisation of k examples
-// is the proximal step w_j ← soft(w_j, k L1 D_j)/(1 + k L2 D_j); the bias is
-// exempt. An average is over the iterates at the sweeps.
+// Whatever would touch all weights at every example (regularisation, forgetting and
+// averaging) is deferred and done in one sweep, when as many features have been
+// visited as there are weights, but at least sweepEvery examples apart. So an
+// update costs O(nonzeros). Regularisation for k examples is the proximal step w_j
+// ← soft(w_j, k L1 D_j)/(1 + k L2 D_j); the bias is exempt. An average is over the
+// iterates at the sweeps.
 //
-// Memory: 8 bytes for each weight, 24 with nag, 8 more with averaging. It does
-// not depend on the number of examples. Not safe for concurrent use.
+// Memory: 8 bytes per weight, 24 with nag, 8 more with averaging. It does not
+// depend on the number of examples. Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
 	opt     options
@@ -65,18 +66,18 @@ type Learner struct {
 	b             float64   // weight of the constant feature
 	hist          []float64 // nag: G_j at 2j, σ_j at 2j+1
 	histB         float64   // G of the bias; its σ is z
-	t, norm       float64   // nag: t and N, both with forgetting
-	meanY, devY   float64   // of the labels, regression only
+	t, norm       float64   // nag: t and N, both discounted
+	meanY, devY   float64   // of the labels, for regression
 	avg           []float64
 	avgB, sweeps  float64
 	touched, left uint64  // features visited, and updates, since the last sweep
-	mean          float64 // progressive mean of the loss, over Gauge "loss"
+	mean          float64 // discounted mean of the loss, for the gauge "loss"
 
 	model *model.Linear
-	d     []float64 // scratch: D_j of the example's features
+	d     []float64 // scratch: D_j for the features of the example
 }
 
-// sweepEvery is the least distance of sweeps in updates: with few features a
+// sweepEvery is the smallest number of updates between sweeps: with few features a
 // sweep would otherwise come with each of them.
 const sweepEvery = 16
 
@@ -105,8 +106,8 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.basic(), nil
 }
 
-// Follow implements algos.Sequential. What an example is predicted to be is
-// also what its update begins with.
+// Follow implements algos.Sequential. The prediction for an example is also the
+// start of its update.
 func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
 	if _, err := l.Step(ctx); err != nil {
 		return 0, 0, err
@@ -129,7 +130,7 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 // Passes implements algos.Passing.
 func (l *Learner) Passes() {}
 
-// Finish learns from what is pending and brings the average up to date.
+// Finish learns from what is pending and updates the average.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if _, err := l.Step(ctx); err != nil {
 		return algos.Report{}, err
@@ -140,7 +141,8 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// update learns from one example. It returns what the weights said of it before.
+// update learns from one example. It returns the prediction of the weights before
+// the update.
 func (l *Learner) update(x stream.Vec, y, weight float64) float64 {
 	l.n++
 	if n := x.Dim(); n > len(l.w) {
@@ -194,7 +196,7 @@ func (l *Learner) widen(n int) {
 	l.renew()
 }
 
-// renew makes the view of the model.
+// renew creates the view of the model.
 func (l *Learner) renew() {
 	if l.opt.Average != "none" {
 		l.model = model.NewLinear(l.avg, float64(l.avgB*l.z))
@@ -203,8 +205,8 @@ func (l *Learner) renew() {
 	l.model = model.NewLinear(l.w, float64(l.b*l.z))
 }
 
-// label takes a number to be predicted into the statistics. The bias starts
-// out at the first one: label reports whether it is.
+// label adds a number to be predicted to the statistics. The bias starts at the
+// first one; label reports whether it is that.
 func (l *Learner) label(y float64) bool {
 	first := l.n == 1 && l.z > 0
 	if first {
@@ -217,7 +219,7 @@ func (l *Learner) label(y float64) bool {
 	return first
 }
 
-// note takes the loss into its mean.
+// note adds the loss to its mean.
 func (l *Learner) note(f, y, g float64) {
 	var v float64
 	switch l.loss {
@@ -231,14 +233,14 @@ func (l *Learner) note(f, y, g float64) {
 	case epsilon:
 		v = max(0, math.Abs(y-f)-l.opt.Epsilon)
 	case logistic:
-		// Its slope says about as much, and needs no logarithm.
+		// The slope tells about as much as the loss, and needs no logarithm.
 		v = math.Abs(g)
 	}
 	l.mean += (v - l.mean) / float64(l.n)
 }
 
-// rescale lets σ_j grow with the features of x and reports whether that
-// changed a weight.
+// rescale raises σ_j to the features of x and reports whether that changed a
+// weight.
 func (l *Learner) rescale(x stream.Vec) bool {
 	changed := false
 	for k, v := range x.Val {
@@ -265,7 +267,7 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 		l.d = make([]float64, 2*len(x.Val))
 	}
 	d := l.d[:len(x.Val)]
-	// q without the factor that all D_j share, in the order of the features.
+	// q without the factor common to all D_j, in the order of the features.
 	q, norm := 0.0, l.norm
 	for k, v32 := range x.Val {
 		if v32 == 0 {
@@ -278,7 +280,7 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 		}
 		v := float64(v32)
 		h := l.hist[2*j : 2*j+2 : 2*j+2]
-		if a := math.Abs(v); a == h[1] { // as always where features are 0 or 1
+		if a := math.Abs(v); a == h[1] { // as always for features that are 0 or 1
 			norm++
 		} else {
 			u := a / h[1]
@@ -318,7 +320,7 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 	l.b += float64(s * dz)
 }
 
-// rate returns the factor that all D_j share, which is D itself but for nag.
+// rate returns the factor common to all D_j, which is D itself except for nag.
 func (l *Learner) rate() float64 {
 	switch {
 	case l.nag:

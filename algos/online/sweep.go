@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// sweep applies what the updates since the last sweep deferred.
+// sweep applies what was deferred by the updates since the last sweep.
 func (l *Learner) sweep() {
 	k := float64(l.left)
 	if l.opt.L1 > 0 || l.opt.L2 > 0 {
@@ -37,7 +37,7 @@ func (l *Learner) sweep() {
 	l.left, l.touched = 0, 0
 }
 
-// shrink takes the proximal step of the regularisation for k updates.
+// shrink does the proximal step of the regularisation for k updates.
 func (l *Learner) shrink(k float64) {
 	d := l.rate()
 	for j, w := range l.w {
@@ -49,7 +49,7 @@ func (l *Learner) shrink(k float64) {
 			dj = d / (l.hist[2*j+1] * math.Sqrt(l.hist[2*j]))
 		}
 		dj *= k
-		l.w[j] = 0 // also where dj is not finite
+		l.w[j] = 0 // also if dj is not finite
 		if a := max(0, math.Abs(w)-float64(dj*l.opt.L1)) / (1 + float64(dj*l.opt.L2)); a > 0 {
 			l.w[j] = math.Copysign(a, w)
 		}
@@ -111,7 +111,7 @@ func (l *Learner) fields(f *state.Fields) {
 	}
 }
 
-// restore completes decoding, and refuses a state that no stream leads to.
+// restore completes decoding, and refuses states that no stream leads to.
 func (l *Learner) restore() error {
 	n, hist, avg := len(l.w), 0, 0
 	if l.nag {

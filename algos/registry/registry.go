@@ -1,5 +1,5 @@
-// Package registry lists the learners: one line each, those of your own, and the
-// baselines of contrib/baselines where a program imports them.
+// Package registry maps names to learners: the built-in ones, those that a program
+// registers, and the baselines of contrib/baselines if it imports them.
 //
 // The API is stable.
 package registry
@@ -21,7 +21,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// All holds every learner, in the order in which help and tables show them.
+// All has every learner, in the order of help and tables.
 var All = []algos.Spec{
 	adaptive.Spec,
 	scs.Spec,
@@ -35,16 +35,16 @@ var All = []algos.Spec{
 	ridge.Spec,
 }
 
-// baselines are the names of the learners that contrib/baselines registers.
+// baselines are the names of the learners registered by contrib/baselines.
 var baselines = []string{"wolfe", "perceptron", "sdca", "smo", "pegasos", "frs3vm", "svrg", "prox-svrg", "saga", "katyusha"}
 
-// IsBaseline reports whether a learner is one of contrib/baselines: there to compare
-// others with, not for use. It need not be registered.
+// IsBaseline reports whether name is a learner of contrib/baselines, which are
+// there to compare others with, not for use. It need not be registered.
 func IsBaseline(name string) bool { return slices.Contains(baselines, name) }
 
-// Register adds a learner of your own to All, so that trainers know it by its
-// name, and predictors can read its models. Call it before either is used, such
-// as first thing in main.
+// Register adds a learner of your own to All, so that trainers find it by name and
+// predictors can decode its models. Call it before using either, for example first
+// thing in main.
 func Register(s algos.Spec) error {
 	if s.Name == "" || s.New == nil || s.DecodeModel == nil || s.Check == nil || len(s.Tasks) == 0 {
 		return fmt.Errorf("learner %q lacks a part: make it with algos.Define", s.Name)

@@ -1,5 +1,5 @@
-// Package ridge solves linear ridge regression on a stream exactly, by the
-// normal equations.
+// Package ridge learns linear ridge regression from a stream exactly, by the normal
+// equations.
 //
 // Options are stable; the package has no other API.
 package ridge
@@ -43,22 +43,22 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{"drift": {"keep": "window", "buffer": "500", "refresh": "0.02"}},
 }, nil, newLearner, model.DecodeLinear)
 
-// Learner keeps Σ x xᵀ and Σ y x over the labelled examples that count, and at
-// a refresh minimises
+// Learner keeps Σ x xᵀ and Σ y x over the labelled examples that count. A refresh
+// minimises
 //
 //	1/(2n) Σ v_i (wᵀx_i + β b − y_i)² + λ/2 (‖w‖² + b²)
 //
-// where v_i are the weights of the examples, n is their sum, β² is the option bias and β b the model's bias. In classification the
-// targets are the labels ±1. Cost: d²/2 an example, twice with a window, and
-// d³/6 a refresh. The sums of a window are computed again once as many
-// examples have left it as it holds, so that rounding errors do not add up.
-// Not safe for concurrent use.
+// where v_i are the weights of the examples, n is their sum, β² is the option bias
+// and β b the model's bias. In classification the targets are the labels ±1. Cost:
+// d²/2 per example, twice that with a window, and d³/6 per refresh. The sums of a
+// window are recomputed once as many examples have left it as it holds, so that
+// rounding errors do not accumulate. Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
 	opt    options
 	seen   []int32           // the feature of each coordinate, in order of appearance
 	place  map[int32]int32   // the coordinate of a feature
-	rows   finitesum.Problem // the window's examples in these coordinates, or the one at hand
+	rows   finitesum.Problem // the window's examples in these coordinates, or the current one
 	sums   finitesum.Gram
 	square float64 // Σ y²
 	count  int
@@ -70,7 +70,7 @@ type Learner struct {
 	note   note
 }
 
-// note is what the last solution has to report.
+// note has the figures to report about the last solution.
 type note struct{ objective, norm float64 }
 
 const maxFeature = 1<<20 - 1 // bounds the model
@@ -96,7 +96,7 @@ func (l *Learner) Limits() algos.Limits {
 	return algos.Limits{Features: maxFeature + 1, Distinct: l.opt.Features, Option: "dims"}
 }
 
-// Add takes a labelled example into the sums, so that with keep = all none is
+// Add adds a labelled example to the sums, so that with keep = all no example is
 // held.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	if x.Labelled {
@@ -143,7 +143,7 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	return fate, nil
 }
 
-// room says whether there would be too many features in all.
+// room returns an error if there would be too many features in total.
 func (l *Learner) room(x stream.Vec) error {
 	room := l.opt.Features - len(l.seen)
 	for feature := range linear.Nonzeros(x) {
@@ -157,8 +157,8 @@ func (l *Learner) room(x stream.Vec) error {
 	return nil
 }
 
-// mapped returns x in the coordinates of the sums; features not seen before
-// take the next ones.
+// mapped returns x in the coordinates of the sums; features not seen before get the
+// next coordinates.
 func (l *Learner) mapped(x stream.Vec) stream.Vec {
 	out := stream.Vec{Idx: make([]int32, 0, len(x.Val)), Val: make([]float32, 0, len(x.Val))}
 	for feature, v := range linear.Nonzeros(x) {
@@ -174,7 +174,8 @@ func (l *Learner) mapped(x stream.Vec) stream.Vec {
 	return out
 }
 
-// Need asks for a share of the examples that counted at the last refresh.
+// Need waits for a fraction of the number of examples that counted at the last
+// refresh.
 func (l *Learner) Need() algos.Need {
 	want := max(int(math.Ceil(l.opt.Refresh*float64(max(l.count-l.wait, 0)))), 1)
 	return algos.Need{Fresh: max(want-l.wait, 0), Steps: 1}
@@ -212,7 +213,7 @@ func (l *Learner) solve() error {
 	return nil
 }
 
-// mass returns the weight of the examples, 1 where there are none.
+// mass returns the weight of the examples, or 1 without examples.
 func (l *Learner) mass() float64 {
 	if l.count == 0 {
 		return 1
@@ -245,8 +246,8 @@ func (l *Learner) renew() {
 	l.model = model.NewLinear(w, bias)
 }
 
-// Report describes the last solution. The certificate is norm²/(2λ), which
-// bounds how far the objective is from its minimum.
+// Report describes the last solution. The certificate is norm²/(2λ), a bound on how
+// far the objective is from its minimum.
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step, r.Sample = l.steps, l.count
@@ -276,7 +277,7 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Int("wait", &l.wait)
 	f.Uint64("steps", &l.steps)
 	if f.Decoding() {
-		l.w = nil // the model before may still be in use
+		l.w = nil // the previous model may still be in use
 	}
 	f.Float64s("w", &l.w)
 	f.Float64("objective", &l.note.objective)
@@ -300,7 +301,7 @@ func (l *Learner) restore() error {
 	if l.rows.Bias != 0 {
 		known++
 	}
-	// The sums are as wide as the widest example was when it came.
+	// The sums are as wide as the widest example when it was added.
 	if len(l.seen) > l.opt.Features || dim > known || l.count > 0 && dim < known || len(l.w) > dim {
 		return fmt.Errorf("%d features, %d coordinates, %d weights", len(l.seen), dim, len(l.w))
 	}

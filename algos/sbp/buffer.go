@@ -9,10 +9,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// arrive takes the pending examples into the buffer. Examples that make room
-// leave first; then one sweep over the support vectors gives the responses of
-// those that have come. Neither changes a response of the others but by the
-// share of what left.
+// arrive adds the pending examples to the buffer. First the examples that make room
+// leave; then one sweep over the support vectors computes the responses of the new
+// ones. Other responses change only by the contribution of what left.
 func (l *Learner) arrive() {
 	if len(l.Pending()) == 0 {
 		return
@@ -64,7 +63,7 @@ func (l *Learner) arrive() {
 	l.sweep(slots, xs)
 }
 
-// firstScale sets the first ν once the size of the kernel's values is known.
+// firstScale sets the first ν once the magnitude of kernel values is known.
 func (l *Learner) firstScale() {
 	if !l.fixed && l.step == 0 {
 		l.nu = firstNu * math.Sqrt(l.maxDiag)
@@ -86,8 +85,9 @@ func (l *Learner) evict(slots []int) {
 	}
 }
 
-// subtract takes a·Φ out of the iterate and the corresponding part out of the
-// average; f is ⟨w,Φ⟩, sum ⟨S,Φ⟩ with the sum S of the iterates, k the values with the buffer, diag K of the point itself.
+// subtract subtracts a·Φ from the iterate and the corresponding part from the
+// average. f is ⟨w,Φ⟩, sum is ⟨S,Φ⟩ with the sum S of the iterates, k has the
+// kernel values with the buffer, and diag is K of the point itself.
 func (l *Learner) subtract(a, lag, f, sum, diag float64, k []float32) {
 	alpha := l.scale * a
 	l.r2 = max(0, l.r2-float64(2*alpha*f)+float64(float64(alpha*alpha)*diag))
@@ -99,10 +99,10 @@ func (l *Learner) subtract(a, lag, f, sum, diag float64, k []float32) {
 	l.removed++
 }
 
-// freeze makes example i one that stays in the model as it is. Where there are
-// as many as there may be, the oldest of them is taken out first. So that not
-// much goes with it, w shrinks with each that freezes unless the projections
-// since the last one have shrunk it enough.
+// freeze turns example i into a frozen one, whose coefficient no longer changes. If
+// the maximum is reached, the oldest frozen one is removed first. To keep its
+// contribution small, w shrinks with each example that freezes, unless the
+// projections since the last one have shrunk it enough.
 func (l *Learner) freeze(i int) {
 	l.shrunk -= coldSpans / float64(l.opt.Frozen)
 	if l.shrunk < 0 {
@@ -125,7 +125,7 @@ func (l *Learner) freeze(i int) {
 	l.a[i], l.lag[i] = 0, 0
 }
 
-// thaw takes the share of a frozen example out of the model.
+// thaw removes the contribution of a frozen example from the model.
 func (l *Learner) thaw(j int) {
 	x := []stream.Vec{l.cold.Row(j)}
 	k := make([]float32, len(l.y))
@@ -144,12 +144,12 @@ func (l *Learner) thaw(j int) {
 	l.coldA[j], l.coldLag[j] = 0, 0
 }
 
-// sweepCols is the number of support vectors whose kernel values are held at a
+// sweepCols is the number of support vectors whose kernel values are in memory at a
 // time.
 const sweepCols = 1024
 
-// sweep computes the responses of new examples, in the iterate and in the
-// average, from the kernel values with the support vectors.
+// sweep computes the responses of new examples, in the iterate and in the average,
+// from the kernel values with the support vectors.
 func (l *Learner) sweep(slots []int, xs []stream.Vec) {
 	n := len(l.a)
 	idx, a, lag := make([]int32, 0, n), make([]float64, 0, n), make([]float64, 0, n)

@@ -7,14 +7,14 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// early is how many times smaller than c the weight of the losses is at whose
-// optimum a model does about as well as that of a stream's few updates, which
-// are one more regularisation. The first value tried: on ijcnn1, a9a and magic04 it
-// chooses as learning anew does.
+// early accounts for the regularising effect of making only a few updates, as on a
+// stream: a model with loss weight c then does about as well as the optimum for
+// c/early. The first value tried: on ijcnn1, a9a and magic04 it chooses as training
+// anew does.
 const early = 4
 
-// HeldOut implements algos.CrossValidator, by the optima of the problems. The
-// bias is regularised there.
+// HeldOut implements algos.CrossValidator with the optima of the problems, where
+// the bias is regularised.
 func (l *Learner) HeldOut(xs []*stream.Example, fold []int, cs []float64) []float64 {
 	weights := make([]float64, len(cs))
 	for i, c := range cs {

@@ -6,51 +6,51 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rank"
 )
 
-// level solves the inner problem: the height of the water that is poured over
-// the responses, with or without a bias that shifts the basins of the two
-// classes against each other.
+// level solves the inner problem: the height γ of the water that is poured over the
+// responses, without or with a bias, which shifts the basins of the two classes
+// against each other.
 //
 //	unbiased   Σ_i max(0, γ − c_i) = V
 //	biased     max_b γ  subject to  Σ_i max(0, γ − c_i − y_i b) = V
 //
-// At the maximum over b equally many examples of either class, k, are under
-// water, so with each class in ascending order the j-th pairs P_j = c⁺_j + c⁻_j
-// fill up like one basin with the level 2γ.
+// At the maximum over b equally many examples of either class, k, are under water.
+// So, with each class in ascending order, the j-th pairs P_j = c⁺_j + c⁻_j fill up
+// like one basin with level 2γ.
 //
-// Only examples near the level need be put in order. A solution scans all of
-// them once, collecting those within delta of the last solution, and widens
-// that band where the level has left it; delta follows the numbers it meets.
-// Of the band, selections by rank leave what is nearest the level to be sorted.
+// Only examples near the level have to be sorted. A solve scans all examples once
+// and collects those within delta of the last solution. It widens that band if the
+// level has left it; delta adapts to the number of examples collected. Selection by
+// rank then narrows the band to the few entries around the level, which are sorted.
 type level struct {
-	gamma, bias float64 // of the last solution
-	delta       float64 // half width of the band
+	gamma, bias float64 // the last solution
+	delta       float64 // half the width of the band
 
-	// Of the last solution, for sampling. v(i) = y_i (u_i + shift).
+	// The last solution, for sampling. v(i) = y_i (u_i + shift).
 	biased bool
 	shift  float64
-	count  [2]int // examples under water: of all in [0], or by class
+	count  [2]int // number of examples under water: of all in [0], or by class
 	edge   [2]rank.Entry
-	under  int // of all
+	under  int // total number
 
-	// Of a scan: those in the band, and of those below it the number and
-	// Σ max(0, lo − v). narrow moves the ends of the band towards the level.
-	band  [2][]rank.Entry // scratch
-	found []int32         // scratch
+	// A scan: the entries in the band, and for those below it their number and Σ
+	// max(0, lo − v). narrow moves the ends of the band towards the level.
+	band  [2][]rank.Entry // scratch memory
+	found []int32         // scratch memory
 	lo    [2]float64
 	below [2]int
 	depth float64
 }
 
-// bandLow and bandHigh are the numbers of examples between which the band is
-// not changed: enough for the level to stay inside from one update to the next,
-// few enough to be searched in less time than a scan takes.
+// bandLow and bandHigh bound the number of examples for which the band is left
+// unchanged: enough for the level to stay inside until the next update, few enough
+// to be searched in less time than a scan takes.
 const (
 	bandLow  = 64
 	bandHigh = 384
 )
 
-// solve finds the level for volume ≥ 0 over c_i = y_i u_i. There is at least
-// one example and, if biased, one of either class.
+// solve finds the level for volume ≥ 0 over c_i = y_i u_i. There is at least one
+// example and, if biased, one of either class.
 func (l *level) solve(u, y []float64, volume float64, biased bool) {
 	l.biased, l.shift = biased, 0
 	if biased {
@@ -99,15 +99,15 @@ func (l *level) solve(u, y []float64, volume float64, biased bool) {
 	l.delta = max(l.delta, floor)
 }
 
-// rescale goes over to values that are f times as large.
+// rescale adapts to values that are f times as large.
 func (l *level) rescale(f float64) {
 	l.gamma *= f
 	l.bias *= f
 	l.delta *= f
 }
 
-// foresee moves the last solution to where the next one is to be expected after
-// u has grown by c·k, judging by examples near the level.
+// foresee moves the last solution to where the next one is expected after u has
+// grown by c·k, judging by examples near the level.
 func (l *level) foresee(c float64, k []float32, y []float64) {
 	var move [2]float64
 	for class, band := range l.band {
@@ -129,7 +129,7 @@ func (l *level) foresee(c float64, k []float32, y []float64) {
 	l.bias += (move[1] - move[0]) / 2
 }
 
-// span returns the least value and one above the largest.
+// span returns the smallest value, and one above the largest.
 func (l *level) span(u, y []float64) (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for i, v := range u {
@@ -147,8 +147,8 @@ func (l *level) value(u, y float64) (v float64, sign uint64) {
 	return math.Float64frombits(math.Float64bits(u+l.shift)^sign) + 0, sign
 }
 
-// scan adds up what lies below lo and collects what lies in [lo, hi).
-// Example i is added in lane i mod 8, and the lanes at the end.
+// scan sums up what lies below lo and collects what lies in [lo, hi). Example i is
+// added in lane i mod 8; the lanes are added at the end.
 func (l *level) scan(u, y []float64, lo, hi float64) {
 	for c := range l.band {
 		l.band[c] = l.band[c][:0]
@@ -180,8 +180,8 @@ func (l *level) scan(u, y []float64, lo, hi float64) {
 	}
 }
 
-// What fill and fillPairs return: whether the level was in the band, or where
-// the band ends too early.
+// Results of fill and fillPairs: whether the level was in the band, or on which
+// side the band ends too early.
 const (
 	found = iota
 	missLow
@@ -214,15 +214,15 @@ func (l *level) fill(volume, hi float64, n int) int {
 	}
 	if math.IsNaN(gamma) {
 		gamma = at + (volume-filled)/float64(k)
-		if gamma > hi && k < n { // those at hi and above are not in the band
+		if gamma > hi && k < n { // examples at hi and above are not in the band
 			return missHigh
 		}
 	}
 	if volume == 0 {
-		gamma = band[0].V // no water: the level is the least response
+		gamma = band[0].V // no water: the level is the smallest response
 	}
 	l.gamma, l.bias = gamma, 0
-	// p* is uniform on c_i < γ; with no water, on the least responses.
+	// p* is uniform on c_i < γ or, without water, on the smallest responses.
 	l.edge[0] = rank.Entry{V: gamma, I: -1}
 	l.count[0] = l.below[0]
 	for _, e := range band {
@@ -242,8 +242,7 @@ func (l *level) fill(volume, hi float64, n int) int {
 	return found
 }
 
-// known returns the k-th smallest value of a class, 1 ≤ k, if it is in the
-// band.
+// known returns the k-th smallest value of a class, k ≥ 1, if it is in the band.
 func (l *level) known(class, k int) (rank.Entry, bool) {
 	i := k - 1 - l.below[class]
 	if i < 0 || i >= len(l.band[class]) {
@@ -258,7 +257,7 @@ func (l *level) fillPairs(volume, hi float64, n int) int {
 	p, okP := l.known(0, k)
 	q, okN := l.known(1, k)
 	if !okP || !okN {
-		// Either class may have run out of examples or of band.
+		// Either class may have run out of examples, or of band.
 		if max(l.below[0], l.below[1]) > 0 && l.depth >= volume {
 			return missLow
 		}
@@ -309,14 +308,14 @@ func (l *level) fillPairs(volume, hi float64, n int) int {
 	return found
 }
 
-// more reports whether a class may have more examples than k, all those up to
-// the k-th being in the band or below.
+// more reports whether a class may have more than k examples, given that all up to
+// the k-th are in the band or below.
 func (l *level) more(class, k, n int) bool {
 	known := [2]int{l.below[0] + len(l.band[0]), l.below[1] + len(l.band[1])}
 	return known[0]+known[1] != n && k >= known[class]
 }
 
-// has reports whether p* has mass at an example, as of the last solution.
+// has reports whether p* is nonzero at an example, according to the last solution.
 func (l *level) has(i int, u, y []float64) bool {
 	c := 0
 	if l.biased && y[i] < 0 {

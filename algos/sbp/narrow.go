@@ -6,14 +6,14 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rank"
 )
 
-// sorted is the number of entries of a class up to which they are sorted.
+// sorted is the number of entries of a class that are simply sorted.
 const sorted = 48
 
-// narrow leaves in the bands of the first classes what lies around the level,
-// as if the scan had been told, and sorts it. Each round takes the pair in the
-// middle of the ranks that are left, of one class its entry, and moves the end
-// of the bands there on whose side the level is not. The bands stay as they are
-// where they end before the level.
+// narrow reduces the bands of the first classes to what lies around the level, and
+// sorts them, by bisection over ranks. Each round looks at the pair (with one
+// class, the entry) in the middle of the remaining ranks, and moves the end of the
+// bands on the side away from the level. The bands are unchanged if they end before
+// the level.
 func (l *level) narrow(classes int, volume float64) {
 	for {
 		// Ranks (from 0) that all classes have in their bands: first ≤ r < end.
@@ -42,7 +42,7 @@ func (l *level) narrow(classes int, volume float64) {
 				l.band[c] = l.band[c][:i+1]
 				continue
 			}
-			if classes == 1 { // those as high as the entry are not below it
+			if classes == 1 { // entries equal to it are not below it
 				i = rank.Partition(l.band[c][:i], rank.Entry{V: at[c].V, I: -1})
 			}
 			if l.band[c] = l.band[c][i:]; i == 0 {

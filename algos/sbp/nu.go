@@ -8,24 +8,24 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// nuStep bounds the factor by which ν changes at a time, since early averages
-// are far from the optimum.
+// nuStep bounds the factor by which ν changes at a time, since early averages are
+// far from the optimum.
 const nuStep = 4
 
-// adapt sets ν to what belongs to λ as far as the average w can tell: the
-// minimiser τ of
+// adapt sets ν to the value that corresponds to λ, as far as the average w can
+// tell. The minimiser τ of
 //
 //	λ/2 τ²‖w‖² + min_β mean_i max(0, 1 − y_i (τ ⟨w,Φ(x_i)⟩ + β))
 //
-// gives ν = mean hinge/‖τ w‖, and it does so exactly at the optimum. With
-// γ = 1/τ the losses are the water up to γ, so the minimiser has
-// γ Σ_{m_i<γ} m_i = λ n ‖w‖². The m_i are the responses or, as there is a bias,
-// half the sums of the pairs that fill up together, twice each.
+// gives ν = mean hinge/‖τ w‖, exactly so at the optimum. With γ = 1/τ the losses
+// are the water up to γ, so the minimiser satisfies γ Σ_{m_i<γ} m_i = λ n ‖w‖². The
+// m_i are the responses or, with a bias, half the sums of the pairs that fill up
+// together, each counted twice.
 func (l *Learner) adapt() {
 	if l.fixed || !l.solvable() || l.step == 0 {
 		return
 	}
-	// Frozen examples are part of the norm; without them ν is too small.
+	// Frozen examples are part of the norm; without them ν would be too small.
 	u, unit, norm2 := l.u, l.scale, l.r2
 	if l.weight > 0 {
 		u, unit, norm2 = l.sumU, 1/l.weight, max(0, l.sum2)/float64(l.weight*l.weight)
@@ -56,9 +56,9 @@ func (l *Learner) adapt() {
 	}
 }
 
-// bestNu returns the water Σ each·max(0, γ − m_j) at the γ with
-// γ Σ_{m_j<γ} each·m_j = goal, for ascending m. There is none if goal is 0 or
-// the sum of all m is not above 0.
+// bestNu returns the water Σ each·max(0, γ − m_j) at the γ with γ Σ_{m_j<γ}
+// each·m_j = goal, for ascending m. There is none if goal is 0 or the sum of all m
+// is not above 0.
 func bestNu(m []float64, each, goal float64) (float64, bool) {
 	if !(goal > 0) {
 		return 0, false
@@ -68,7 +68,7 @@ func bestNu(m []float64, each, goal float64) (float64, bool) {
 		if sum += float64(each * v); sum <= 0 {
 			continue
 		}
-		// Where the sum jumps past the goal, γ is where it jumps.
+		// If the sum jumps past the goal, γ is where it jumps.
 		gamma = max(goal/sum, v)
 		if r+1 == len(m) || gamma <= m[r+1] {
 			break
@@ -94,8 +94,8 @@ func (l *Learner) addDual() {
 	}
 }
 
-// certify bounds sup f minus f of the average: for any p in the simplex, with
-// half of its mass in either class if there is an intercept,
+// certify bounds sup f minus f of the average. For any p in the simplex, with half
+// of its mass in either class if there is an intercept,
 //
 //	sup f ≤ ‖Σ p_i y_i Φ(x_i)‖ + V max p_i
 //

@@ -1,5 +1,5 @@
-// Package sbp is the kernelized stochastic batch perceptron on the buffer of a
-// stream.
+// Package sbp learns a kernel SVM from a stream with the kernelized stochastic
+// batch perceptron, on a buffer of examples.
 //
 // Options are stable; the package has no other API.
 package sbp
@@ -18,44 +18,45 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Learner runs the kernelized stochastic batch perceptron (Cotter,
-// Shalev-Shwartz, Srebro, ICML 2012, Algorithms 1 to 3).
+// Learner runs the kernelized stochastic batch perceptron (Cotter, Shalev-Shwartz,
+// Srebro, ICML 2012, Algorithms 1 to 3).
 //
 // Over the n examples of a buffer it maximises, for ‖w‖ ≤ 1,
 //
 //	f(w) = max_{b, ξ}  min_i (c_i + y_i b + ξ_i),   c_i = y_i ⟨w, Φ(x_i)⟩,  ξ ≥ 0,  Σ ξ_i ≤ n ν
 //
-// whose value γ is the height of n ν of water poured over the responses c. With
-// ν = L/‖w*‖, L being the mean hinge of the minimiser w* of
-// λ/2 ‖w‖² + mean hinge, w*/‖w*‖ maximises f, and f = 1/‖w*‖. An update takes
-// one example i from those under water, at random,
+// whose value γ is the height of a volume n ν of water poured over the responses c.
+// With ν = L/‖w*‖, L being the mean hinge loss of the minimiser w* of λ/2 ‖w‖² +
+// mean hinge, w*/‖w*‖ maximises f, and f = 1/‖w*‖. An update draws an example i at
+// random from those under water,
 //
-//	w ← w + η y_i Φ(x_i),   η = 1/√(t max_j K(x_j,x_j)),   then w ← w/‖w‖ where ‖w‖ > 1
+//	w ← w + η y_i Φ(x_i),   η = 1/√(t max_j K(x_j,x_j)),   then w ← w/‖w‖ if ‖w‖ > 1
 //
-// and brings all responses up to date, which takes the kernel row of i. The
-// model is the average of the iterates divided by its γ; its mean hinge on the
-// buffer is exactly ν/γ.
+// and updates all responses, which takes the kernel row of i. The model is the
+// average of the iterates divided by its γ; its mean hinge loss on the buffer is
+// exactly ν/γ.
 //
 // Paper → code: α scale·a, c scale·y∘u, ‖w‖² r2, γ and b cur.gamma and cur.bias
 // times scale, their averages bar, Σ_t α sumS·a − lag, Σ_t c y∘sumU, T step.
 //
-// Departures, all of them options but the first: the candidates for updates are
-// looked ahead, so that rows are computed in blocks, which changes no draw;
-// ν is adapted to λ at each restart, by minimising the regularised risk over
-// the multiples of the present average (at a fixed ν the average can only have
-// a smaller risk than at the last one, so the sequence descends towards w*);
-// arrivals, evictions and restarts, as in the package's methods below.
+// Departures, all of them options except the first: candidates for updates are
+// predicted, so that rows can be computed in blocks, which does not change the
+// draws. ν is adapted to λ at each restart, by minimising the regularised risk over
+// the multiples of the present average (at a fixed ν the average can only have a
+// smaller risk than at the last restart, so the sequence descends towards w*).
+// Examples arrive and are evicted, and averages restart, as described at the
+// methods below.
 //
 // The printed algorithms are followed with these corrections: ‖w‖² = Σ α_i c_i;
-// water covers the largest response, too; with ν = 0 the draw is from the least
+// water covers the largest response, too; with ν = 0 the draw is from the smallest
 // responses; the average is divided by γ only if γ > 0.
 //
-// Cost: n kernel values an update, less those in the cache, and one value for
-// each support vector an arrival. Memory: the cache, a block of rows and, with
-// more than 1,024 features, 28 bytes a nonzero and 300 an example, held or
-// frozen, and 200 bytes a feature; else Buffer examples in packed form and 72
-// bytes each. The process may take twice that, as the collector lets the heap
-// double. Not safe for concurrent use.
+// Cost: n kernel values per update, minus those cached, and one value per support
+// vector for each arrival. Memory: the cache, a block of rows and, with more than
+// 1,024 features, 28 bytes per nonzero, 300 per example (held or frozen), and 200
+// per feature; otherwise Buffer examples in packed form and 72 bytes each. The
+// process may take twice that, since the garbage collector lets the heap double.
+// Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
 	opt options
@@ -71,47 +72,46 @@ type Learner struct {
 	ptSum []float64 // sum of p*, if certificates are wanted
 	rows  *rows.Cache
 
-	// Examples that have left the buffer but not the model; coefficients are
+	// Examples that have left the buffer but not the model; their coefficients are
 	// signed.
 	cold           *kernel.Basis
 	coldA, coldLag []float64
-	coldNext       int // the oldest once there are Frozen
+	coldNext       int // the oldest, once there are Frozen of them
 	removed        uint64
 
 	scale, r2    float64
-	sum2, sumW   float64 // ‖S‖² and ⟨S,w⟩ of the sum S of the iterates in the average
-	shrunk       float64 // by which w has shrunk lately, in excess of what Frozen asks for, as a logarithm
+	sum2, sumW   float64 // ‖S‖² and ⟨S,w⟩, S being the sum of the iterates in the average
+	shrunk       float64 // logarithm of how much w has shrunk since the last freeze beyond what Frozen requires
 	maxDiag      float64
-	t            float64 // of the step size
+	t            float64 // step count for the step size
 	step         uint64
-	sumS, weight float64 // of the iterates in the average: Σ weight·scale, Σ weight
+	sumS, weight float64 // over the iterates in the average: Σ weight·scale, Σ weight
 	since        int     // arrivals since the last restart
 	fresh        bool
 	nu           float64
-	fixed        bool // nu is not adapted
+	fixed        bool // nu is given, not adapted
 	only         float64
 	cur, bar     level
-	barUnit      float64 // what the numbers of bar are to be multiplied by
+	barUnit      float64 // factor for the numbers of bar
 	gap          float64
 	uncertified  int
 
 	model *expansion.Expansion // over shown
 	shown *kernel.Basis
 	swept *kernel.Basis // scratch: the support vectors of a sweep
-	depth int           // of the look-ahead
-	reach int           // updates since it was made
+	depth int           // number of rows to look ahead
+	reach int           // updates since the last look-ahead
 
-	peek  rng.Source // scratch
+	peek  rng.Source // scratch memory
 	ahead []int32
 }
 
-// coldSpans is the logarithm by which w shrinks, by projections or else without
-// them, while as many examples freeze as there may be: e⁻⁵ is left of those that
-// are taken out.
+// coldSpans is the logarithm of how much w shrinks, by projections or otherwise,
+// while as many examples freeze as may be frozen: e⁻⁵ of an example's contribution
+// is left when it is removed.
 const coldSpans = 5
 
-// firstNu is where ν starts before anything is known, for kernels with
-// K(x,x) = 1.
+// firstNu is the first ν, before anything is known, for kernels with K(x,x) = 1.
 const firstNu = 0.01
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
@@ -130,11 +130,11 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	return l, err
 }
 
-// Limits implements algos.Limited: water is poured over all examples alike.
+// Limits implements algos.Limited: the water treats all examples alike.
 func (l *Learner) Limits() algos.Limits { return algos.Limits{Unweighted: true} }
 
-// Step takes the pending examples into the buffer and does Updates updates for
-// every Every of them.
+// Step adds the pending examples to the buffer and does Updates updates per Every
+// of them.
 func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
@@ -149,11 +149,11 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// finalParts are the shares of the final updates after which a new average
-// begins: it ends up being over the second half.
+// finalParts are the fractions of the final updates after which a new average
+// begins: in the end it is over the second half.
 var finalParts = [...]float64{1. / 8, 1. / 8, 1. / 4, 1. / 2}
 
-// Finish takes the pending examples in and does the final updates.
+// Finish adds the pending examples and does the final updates.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if len(l.Pending()) > 0 {
 		l.arrive()
@@ -183,7 +183,7 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// batch does n updates, looking at ctx now and then.
+// batch does n updates, checking ctx from time to time.
 func (l *Learner) batch(ctx context.Context, n int) error {
 	for n > 0 {
 		if err := ctx.Err(); err != nil {
@@ -199,12 +199,13 @@ func (l *Learner) batch(ctx context.Context, n int) error {
 }
 
 // firstRestart is the number of updates after which Refine begins the first new
-// average: before that, iterates are of no use.
+// average: earlier iterates are useless.
 const firstRestart = 128
 
-// Refine takes the pending examples in and does n updates: for work on a fixed set
-// of examples, as in the paper's experiments. Unless restarts are turned off, ν is adapted whenever the number of updates reaches a power of
-// two, and an even average starts again.
+// Refine adds the pending examples and does n updates, for work on a fixed set of
+// examples as in the paper's experiments. Unless restarts are turned off, ν is
+// adapted and a uniform average restarts whenever the number of updates reaches a
+// power of two.
 func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 	l.arrive()
 	for n > 0 {
@@ -255,12 +256,12 @@ func (l *Learner) solvable() bool {
 	return !l.opt.Intercept && len(l.y) > 0
 }
 
-// settle finds γ and b of the average, which is the model from then on.
+// settle finds γ and b of the average, which becomes the model.
 func (l *Learner) settle() {
 	l.model = nil
 	if !l.solvable() {
-		// Responses of one class alone say nothing about b: the model stays
-		// as it is, or is that class if it never was anything.
+		// Responses of a single class say nothing about b: the model stays as it
+		// is, or predicts that class if it never was anything else.
 		if len(l.y) > 0 && l.step == 0 {
 			l.only = l.y[0]
 		}
@@ -275,8 +276,7 @@ func (l *Learner) settle() {
 	l.bar.solve(u, l.y, l.volume()/unit, l.opt.Intercept)
 }
 
-// coef returns what the coefficient of slot i is before it is divided by γ,
-// given its a and lag.
+// coef returns the coefficient of slot i before division by γ, given its a and lag.
 func (l *Learner) coef(a, lag float64) float64 {
 	if l.weight > 0 {
 		return (float64(l.sumS*a) - lag) / l.weight
@@ -284,9 +284,9 @@ func (l *Learner) coef(a, lag float64) float64 {
 	return l.scale * a
 }
 
-// Model returns the average divided by its γ. An average with γ ≤ 0, which
-// makes mistakes on more than the slack allows, is returned as it is: its
-// decisions have the right sign, not the right size.
+// Model returns the average divided by its γ. An average with γ ≤ 0, which makes
+// more mistakes than the slack allows, is returned as it is: its decisions have the
+// right sign but not the right magnitude.
 func (l *Learner) Model() algos.Model {
 	if l.model == nil {
 		l.model = l.expansion()

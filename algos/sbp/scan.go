@@ -8,15 +8,15 @@ import "math"
 const lanes = 8
 
 // scanGo adds, to lane i mod 8 of depth, lo − v(i) for each v(i) = y_i (u_i +
-// shift) below lo, counts these, and among them those with y_i < 0, and puts
-// those i with lo ≤ v(i) < hi, in order, into band, which has room for all. It
-// begins at example from.
+// shift) below lo. It counts these, and among them those with y_i < 0. It stores
+// those i with lo ≤ v(i) < hi, in order, in band, which has room for all. It starts
+// at example from.
 func scanGo(u, y []float64, shift, lo, hi float64, depth *[lanes]float64, from int, band []int32) (below, negative, found int) {
 	var all, neg uint64
 	for i := from; i < len(u); i++ {
 		sign := math.Float64bits(y[i]) & signBit
 		v := math.Float64frombits(math.Float64bits(u[i]+shift)^sign) + 0
-		// Branches on v < lo would be mispredicted; a sign is a mask.
+		// Branches on v < lo would be mispredicted; use the sign as a mask.
 		d, e := math.Float64bits(v-lo), math.Float64bits(v-hi)
 		depth[i%lanes] += math.Float64frombits((d ^ signBit) & -(d >> 63))
 		all += d >> 63

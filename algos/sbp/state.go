@@ -9,11 +9,12 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 )
 
-// AppendBinary appends the complete state. Responses are stored, since sums
-// made in another order would differ in rounding; kernel rows are not.
+// AppendBinary appends the complete state. Responses are stored, because
+// recomputing them in another order of summation would round differently; kernel
+// rows are not.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores what AppendBinary wrote; after an error the state is
+// UnmarshalBinary restores the output of AppendBinary; after an error the state is
 // undefined.
 func (l *Learner) UnmarshalBinary(data []byte) error {
 	l.basis, l.cold = kernel.New(kernel.Func{}), kernel.New(kernel.Func{})
@@ -83,7 +84,7 @@ func (l *level) fields(f *state.Fields) {
 
 func finite(x float64) bool { return x-x == 0 }
 
-// check refuses a state that cannot have been stored.
+// check refuses states that cannot have been stored.
 func (l *Learner) check(f *state.Fields) {
 	n := len(l.y)
 	for _, v := range [][]float64{l.a, l.u, l.lag, l.sumU} {

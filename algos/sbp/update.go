@@ -7,11 +7,11 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// foldBelow is the scale at which it is multiplied into what it scales, long
-// before the numbers without it lose precision.
+// foldBelow is the scale below which it is multiplied into the values that it
+// scales, long before they would lose precision without it.
 const foldBelow = 1e-3
 
-// syncEvery is the number of updates between two computations of ‖w‖² afresh.
+// syncEvery is the number of updates after which ‖w‖² is recomputed.
 const syncEvery = 10000
 
 // eta returns the step size of update t (Algorithm 1, line 4).
@@ -33,7 +33,7 @@ func (l *Learner) update(n int) {
 			l.addDual()
 		}
 		i := l.draw(left)
-		l.take(i)
+		l.apply(i)
 		if l.opt.Certify > 0 {
 			if l.uncertified++; l.uncertified >= l.opt.Certify {
 				l.settle()
@@ -43,8 +43,8 @@ func (l *Learner) update(n int) {
 	}
 }
 
-// take does the update on example i.
-func (l *Learner) take(i int) {
+// apply does the update on example i.
+func (l *Learner) apply(i int) {
 	l.step++
 	l.t++
 	eta := l.eta(l.t)
@@ -76,9 +76,9 @@ func (l *Learner) take(i int) {
 	vec.Axpy64(l.scale, l.u, l.sumU)
 }
 
-// fold multiplies the scale into what it scales, and settles the average:
-// otherwise its sum of scales would grow as fast as projections shrink the
-// coefficients, until the difference between them has no correct digit left.
+// fold multiplies the scale into the values that it scales, and settles the
+// average. Otherwise the sum of scales would grow as fast as projections shrink the
+// coefficients, until their difference had no correct digit left.
 func (l *Learner) fold() {
 	s := l.scale
 	for i := range l.a {
@@ -106,13 +106,13 @@ func (l *Learner) norm2() float64 {
 	return min(1, max(0, float64(float64(sum*l.scale)*l.scale)))
 }
 
-// rejectBelow is the least share of examples to choose from at which draws are
-// made by rejection. The sequence of candidates then does not depend on the
-// level, so that the next updates can be foreseen.
+// rejectBelow is the smallest share of eligible examples for which draws are made
+// by rejection. The sequence of candidates then does not depend on the level, so
+// that the next updates can be predicted.
 const rejectBelow = 1. / 64
 
-// draw draws the example of the next update from p*. left is the number of
-// updates to come, this one included.
+// draw draws the example of the next update from p*. left is the number of updates
+// still to come, including this one.
 func (l *Learner) draw(left int) int {
 	direct := l.rows.Direct()
 	peeked := !direct && left > 1 && l.setPeek()
@@ -121,11 +121,11 @@ func (l *Learner) draw(left int) int {
 		l.reach++
 		return i
 	}
-	if direct { // rows in blocks cost as much as one by one
+	if direct { // rows in blocks cost as much as single ones
 		return i
 	}
-	// A row in a block costs a fraction of one alone, so that the look-ahead
-	// pays even where most of it is wrong.
+	// A row in a block costs a fraction of a single one, so the look-ahead pays off
+	// even if most of it is wrong.
 	switch {
 	case 2*l.reach >= l.depth:
 		l.depth = min(2*l.depth, rows.Block)
@@ -139,21 +139,21 @@ func (l *Learner) draw(left int) int {
 	return i
 }
 
-// setPeek makes peek produce what rng is going to.
+// setPeek makes peek produce what rng will produce next.
 func (l *Learner) setPeek() bool {
 	state, err := l.rng.MarshalBinary()
 	return err == nil && l.peek.UnmarshalBinary(state) == nil
 }
 
-// generator is what pick needs of a random generator.
+// generator is the random generator interface of pick.
 type generator interface {
 	IntN(n int) int
 	Uint64() uint64
 }
 
 // pick draws an example from p*: uniformly from those under water or, with an
-// intercept, from those of a class that a fair coin chooses (half of the mass
-// is in either, as the bias requires).
+// intercept, from those of a class chosen by a fair coin (either class has half of
+// the mass, as the bias requires).
 func (l *Learner) pick(g generator, step uint64) int {
 	class := -1
 	count := l.cur.count[0]
@@ -190,9 +190,9 @@ func (l *Learner) inClass(i, class int) bool {
 	return class < 0 || (l.y[i] < 0) == (class == 1)
 }
 
-// lookAhead computes the rows of the next examples to be drawn in one block: of
-// those that p* as it is now foretells, then of those that are next above the
-// water. Guesses that turn out wrong cost time, nothing else.
+// lookAhead computes in one block the kernel rows of the examples likely to be
+// drawn next: those predicted by the present p*, then those next above the water.
+// Wrong guesses cost time, nothing else.
 func (l *Learner) lookAhead(n int) {
 	l.ahead = l.ahead[:0]
 	want := func(i int32) {
@@ -209,8 +209,8 @@ func (l *Learner) lookAhead(n int) {
 	for k := range n {
 		want(int32(l.pick(&l.peek, l.step+uint64(k))))
 	}
-	// With little water the same few examples come again and again, until
-	// others are lower: rows of these will be wanted before long.
+	// With little water the same few examples come up repeatedly, until others are
+	// lower: rows of those will soon be needed.
 	if l.cur.under < n {
 		for k := 0; len(l.ahead) < n; k++ {
 			out := true
@@ -228,8 +228,8 @@ func (l *Learner) lookAhead(n int) {
 	l.rows.Fetch(l.ahead)
 }
 
-// restart begins a new average, keeping the given share of the old one, with
-// the step count multiplied by shrink, and adapts ν.
+// restart begins a new average, keeping the given share of the old one, multiplies
+// the step count by shrink, and adapts ν.
 func (l *Learner) restart(shrink, retain float64) {
 	if l.step > 0 {
 		l.adapt()

@@ -9,13 +9,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// evict takes the oldest points, which are listed, out of the sample, or as many
-// others of the first m. Only a sample that is full keeps its support vectors
-// beyond their age, and lets points without a coefficient go in their place: so it
-// is a sample of a longer stretch of the stream, of which what does not matter is
-// not kept. Where more than a fifth of the support vectors are on the wrong side
-// it does not: they are noise, and kept without the points that outvote it they
-// would bend the boundary more with every step.
+// evict makes room for the points from m on, which have just joined. It removes the
+// points in out, the oldest ones, or as many others among the first m. A sample
+// that can still grow always drops the oldest. A full one with full = replace keeps
+// support vectors beyond their age and drops points without a coefficient first,
+// which makes it a summary of a longer stretch of the stream.
+//
+// It falls back to the oldest when more than a fifth of the support vectors are
+// misclassified. Those are noise: kept without the neighbours that outvote them,
+// they would bend the boundary further with every step.
 func (l *Learner) evict(m int, out []int) {
 	p := l.p
 	wrong := 0
@@ -29,7 +31,7 @@ func (l *Learner) evict(m int, out []int) {
 		n := len(out)
 		out = out[:0]
 		for pass := range 2 {
-			for i := range m { // points are in order of age
+			for i := range m { // points are ordered by age
 				if len(out) < n && (p.Alpha[i] == 0 && !p.Active[i]) == (pass == 0) {
 					out = append(out, i)
 				}
@@ -38,16 +40,16 @@ func (l *Learner) evict(m int, out []int) {
 		slices.Sort(out)
 	}
 	clear(p.D)
-	l.pass(m, out)
+	l.transfer(m, out)
 	l.remove(out)
 }
 
-// pass hands the coefficients of the points listed, which leave, to the points
-// from m on, which come in: each to the one of its class that is most like it
-// and has a loss itself. Coefficients of opposite sign balance each other over
-// the whole sample; without an heir for those that leave, all would have to
-// move.
-func (l *Learner) pass(m int, out []int) {
+// transfer gives the coefficients of the points in out, which are leaving, to the
+// points from m on, which have just joined: each to the most similar point of the
+// same class that has a loss itself. Coefficients of opposite sign balance over the
+// whole sample, so dropping some without a replacement would make every other
+// coefficient move.
+func (l *Learner) transfer(m int, out []int) {
 	p := l.p
 	for _, sign := range [2]float64{1, -1} {
 		var heirs []int32
@@ -62,6 +64,8 @@ func (l *Learner) pass(m int, out []int) {
 				leave = append(leave, i)
 			}
 		}
+		// Each leaving coefficient needs the kernel values with all candidates:
+		// compute them row by row in a basis of the candidates only.
 		like := p.Basis.Subset(heirs)
 		row := make([]float32, len(heirs))
 		for _, i := range leave[:min(len(leave), len(heirs))] {
@@ -78,7 +82,7 @@ func (l *Learner) pass(m int, out []int) {
 	}
 }
 
-// remove takes the points listed, in ascending order, out of the sample.
+// remove drops the points in out, which are in ascending order, from the sample.
 func (l *Learner) remove(out []int) {
 	p := l.p
 	l.forget(out)
@@ -95,9 +99,9 @@ func (l *Learner) remove(out []int) {
 	p.Keep(keep)
 }
 
-// shrink takes the oldest points out of a sample whose model has more support
-// vectors than the budget, about as many as that takes, and reports whether
-// there were any. The sample holds its size from then on.
+// shrink drops the oldest points when the model has more support vectors than the
+// budget, about as many points as it takes to get below it, and reports whether it
+// did. From then on the sample keeps its size.
 func (l *Learner) shrink() bool {
 	support, m := l.support(), l.p.Len()
 	if !l.guarded() || l.opt.Budget == 0 || support <= l.opt.Budget || m < 2 {
@@ -111,15 +115,15 @@ func (l *Learner) shrink() bool {
 	clear(l.p.D)
 	l.remove(out)
 	l.p.Lambda = l.lambda()
-	l.pace.hold(l, l.p.Len(), "budget")
+	l.growth.hold(l, l.p.Len(), "budget")
 	return true
 }
 
 // support returns the number of support vectors.
 func (l *Learner) support() int { return expansion.Nonzero(l.p.Alpha) }
 
-// trim brings the number of coefficients down to the budget where there is no
-// guard: those that contribute least go.
+// trim enforces the budget in presets without the guard, by dropping the
+// coefficients that contribute least.
 func (l *Learner) trim() {
 	support := l.support()
 	if l.opt.Budget == 0 || support <= l.opt.Budget {
@@ -131,8 +135,8 @@ func (l *Learner) trim() {
 	l.refresh()
 }
 
-// least lists the n points with a coefficient whose |α_j|·√K_jj is least, in
-// order of that and then of age.
+// least returns the n points with the smallest |α_j|·√K_jj among those with a
+// coefficient, smallest first, ties by age.
 func (l *Learner) least(n int) []int {
 	var all []rank.Entry
 	for i, a := range l.p.Alpha {
@@ -148,9 +152,10 @@ func (l *Learner) least(n int) []int {
 	return out
 }
 
-// forget sets the coefficients of the points listed to 0 and brings the scores
-// up to date, also with changes of others that are in D. The decision changes
-// at z by at most √K(z,z) times the sum of their |α_j|·√K_jj, which is counted.
+// forget sets the coefficients of the points in out to 0 and updates the scores for
+// that and for the other changes recorded in D. The decision at z changes by at
+// most √K(z,z) · Σ |α_j|·√K_jj; that sum is accumulated for the gauge
+// forgotten_norm.
 func (l *Learner) forget(out []int) {
 	p := l.p
 	clear(p.P)

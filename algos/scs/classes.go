@@ -18,15 +18,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// classes is the learner for more than two classes: a classifier for each, against the
-// rest. They share the sample, its packed points, and the kernel values over the whole of
-// it; each has its own coefficients, duality gap and published model. The predicted class
-// decides whether the sample grows. It waits for the slowest classifier.
+// classes is the learner for more than two classes: one one-vs-rest classifier per
+// class. They share the sample, its packed points, and the kernel values over the whole
+// sample; each has its own coefficients, duality gap and model in use. The growth
+// controller looks at the errors of the predicted class, and the sample waits for the
+// slowest classifier.
 //
-// Package ovr could do the same with independent classifiers, and does for presets without the guard.
-// But then each has a sample of its own, and computes every kernel row again: K times the
-// work and memory for K classes. That is why the steps below, which act on one sample for
-// all classifiers, are those of Learner again.
+// Package ovr could do the same with independent classifiers, and does so for presets
+// without the guard. But then each has a sample of its own and computes every kernel row
+// again: K times the work and memory for K classes. That is why the steps below, which
+// act on one sample for all classifiers, repeat those of Learner.
 type classes struct {
 	*samplers.Growing
 	opt         options
@@ -34,7 +35,7 @@ type classes struct {
 	classifiers []*Learner
 	basis       *kernel.Basis // nil before S_0 is there
 	rows        *rows.Cache   // over basis
-	pace        pace
+	growth      growthController
 }
 
 var _ algos.ClassAdder = (*classes)(nil)
@@ -45,7 +46,7 @@ func newClasses(env algos.Env, o options) (algos.Learner, error) {
 	if !o.guarded() { // each classifier decides about its own sample
 		return ovr.New(k, func() (algos.Learner, error) { return newBinary(env, o) })
 	}
-	l := &classes{opt: o, env: env, pace: newPace()}
+	l := &classes{opt: o, env: env, growth: newGrowthController()}
 	for range k {
 		l.append()
 	}
@@ -59,12 +60,15 @@ func (l *classes) append() {
 	env := l.env
 	env.Log = slog.New(slog.DiscardHandler)
 	o := l.opt
+	// All classifiers together stay within about the bound for one. Their logs are
+	// discarded: K classifiers would report the same sample K times.
 	o.CacheMB = max(1, o.CacheMB/(len(l.classifiers)+1))
 	l.classifiers = append(l.classifiers, newClassifier(env, o))
 }
 
-// lead returns the first classifier, with the sample and the log of all: decisions about the
-// sample go through it.
+// lead returns the first classifier, lent the shared buffer and the log, for the
+// methods of the growth controller: they need a Learner, and sample sizes are the
+// same for all classifiers.
 func (l *classes) lead() *Learner {
 	h := l.classifiers[0]
 	h.Growing, h.log = l.Growing, l.env.Log
@@ -81,7 +85,7 @@ func (l *classes) AddClass(context.Context) error {
 	return nil
 }
 
-// Add takes an example in.
+// Add implements algos.Learner.
 func (l *classes) Add(x *stream.Example) (algos.Fate, error) {
 	if err := ovr.Check(x, len(l.classifiers)); err != nil {
 		return algos.SampledOut, err
@@ -160,7 +164,7 @@ func (l *classes) mark() {
 	}
 }
 
-// grow puts new points into the sample.
+// grow adds new points to the sample.
 func (l *classes) grow(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -181,7 +185,7 @@ func (l *classes) share(b *kernel.Basis) {
 	}
 }
 
-// extend packs draws behind the sample.
+// extend appends draws to the packed points.
 func (l *classes) extend(draws []*stream.Example) {
 	w := make([][]float64, len(l.classifiers))
 	for _, x := range draws {
@@ -211,19 +215,23 @@ func (l *classes) scale() {
 	}
 }
 
-// test packs T_k behind the sample and asks whether growth pays.
+// test appends T_k to the sample and lets the growth controller decide whether
+// growth pays. Errors are those of the predicted class, since that is what users
+// see.
 func (l *classes) test(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
 	}
 	m := l.len()
 	l.extend(draws)
-	var n, wrong, mended, broken, varied float64
+	var n, wrong, fixed, broken, sumSq float64
 	before, after := make([]float64, len(l.classifiers)), make([]float64, len(l.classifiers))
 	for i, x := range draws {
 		for k, h := range l.classifiers {
 			before[k], after[k] = h.p.S0[m+i], h.p.S[m+i]
 		}
+		// Growth pays if it fixes predictions of the class, whatever the
+		// classifiers' own errors do.
 		was, is := algos.Largest(before) == int(x.Y), algos.Largest(after) == int(x.Y)
 		v := x.Importance()
 		n += v
@@ -232,14 +240,14 @@ func (l *classes) test(draws []*stream.Example) {
 		}
 		switch {
 		case is && !was:
-			mended += v
-			varied += float64(v * v)
+			fixed += v
+			sumSq += float64(v * v)
 		case was && !is:
 			broken += v
-			varied += float64(v * v)
+			sumSq += float64(v * v)
 		}
 	}
-	if l.pace.weigh(l.lead(), m, n, wrong, mended, broken, varied) {
+	if l.growth.updateWith(l.lead(), m, n, wrong, fixed, broken, sumSq) {
 		l.mark()
 	}
 }
@@ -282,6 +290,8 @@ func (l *classes) evict(m int, out []int) {
 			wrong++
 		}
 	}
+	// As in Learner.evict; a point is noise if any classifier that uses it has it
+	// on the wrong side.
 	all := l.opt.Full == "window" || l.Holds() || 5*wrong > support
 	if !all {
 		n := len(out)
@@ -297,12 +307,12 @@ func (l *classes) evict(m int, out []int) {
 	}
 	for _, h := range l.classifiers {
 		clear(h.p.D)
-		h.pass(m, out)
+		h.transfer(m, out)
 	}
 	l.remove(out)
 }
 
-// remove takes the points listed, in ascending order, out of the sample.
+// remove drops the points in out, which are in ascending order, from the sample.
 func (l *classes) remove(out []int) {
 	l.each(func(_ int, h *Learner) {
 		h.forget(out)
@@ -340,11 +350,11 @@ func (l *classes) shrink() bool {
 	}
 	l.remove(out)
 	l.scale()
-	l.pace.hold(l.lead(), l.len(), "budget")
+	l.growth.hold(l.lead(), l.len(), "budget")
 	return true
 }
 
-// optimise works on the sample as it is.
+// optimise improves all classifiers on the present sample.
 func (l *classes) optimise(final bool) {
 	n := l.opt.Iterations
 	if final {
@@ -363,7 +373,7 @@ func (l *classes) optimise(final bool) {
 // then all together on the other points, so that a kernel row is computed once for all.
 func (l *classes) ascend(n int, final bool) {
 	at := make([]*ascent, len(l.classifiers))
-	l.each(func(k int, h *Learner) { at[k] = h.begins(n, final) })
+	l.each(func(k int, h *Learner) { at[k] = h.newAscent(n, final) })
 	for {
 		l.each(func(k int, h *Learner) {
 			if at[k] != nil {
@@ -409,7 +419,7 @@ func (l *classes) serve(test []*stream.Example) {
 func (l *classes) Model() algos.Model {
 	parts, blank := make([]algos.Model, len(l.classifiers)), make([]bool, len(l.classifiers))
 	for k, h := range l.classifiers {
-		parts[k], blank[k] = h.Model(), !h.proof.given
+		parts[k], blank[k] = h.Model(), !h.cert.given
 	}
 	return ovr.NewModel(parts, blank)
 }
@@ -426,13 +436,13 @@ func (l *classes) Report() algos.Report {
 	for k, h := range l.classifiers {
 		r.Step += h.k
 		r.Objective += h.p.Objective()
-		if h.proof.given {
-			r.Certificate += h.proof.gap
+		if h.cert.given {
+			r.Certificate += h.cert.gap
 		} else {
 			r.Certificate = math.NaN()
 		}
 		r.KernelEvals += h.p.Rows.Evals + h.evals
-		own := append(h.ownGauges(), h.proof.gauges()...)
+		own := append(h.ownGauges(), h.cert.gauges()...)
 		if k == 0 {
 			r.Gauges = own
 			continue
@@ -443,8 +453,8 @@ func (l *classes) Report() algos.Report {
 	}
 	r.Gauges = ovr.Mean(r.Gauges, len(l.classifiers))
 	lead := l.lead()
-	lead.pace = l.pace
-	r.Gauges = append(r.Gauges, lead.paceGauges()...)
+	lead.growth = l.growth
+	r.Gauges = append(r.Gauges, lead.growthGauges()...)
 	r.Sample, r.KernelEvals = l.len(), r.KernelEvals+l.rows.Evals
 	return r
 }
@@ -452,18 +462,20 @@ func (l *classes) Report() algos.Report {
 // AppendBinary appends the complete state.
 func (l *classes) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores what AppendBinary wrote, with any number of classes.
+// UnmarshalBinary restores the output of AppendBinary, whatever the number of
+// classes.
 func (l *classes) UnmarshalBinary(data []byte) error {
 	l.basis, l.classifiers = nil, nil
 	return state.Decode(data, l.fields)
 }
 
-// maxClasses bounds the classes of a state that is read.
+// maxClasses bounds the number of classes in a state, so that a corrupt one cannot
+// exhaust memory.
 const maxClasses = 1 << 12
 
 func (l *classes) fields(f *state.Fields) {
 	f.Group("buffer", l.Growing.Fields)
-	f.Group("pace", l.pace.fields)
+	f.Group("pace", l.growth.fields)
 	n := len(l.classifiers)
 	f.Int("classes", &n)
 	if f.Err() == nil && (n < 3 || n > maxClasses) {
@@ -508,7 +520,7 @@ func (l *Learner) ownFields(f *state.Fields, begun bool) {
 	f.Bool("moved", &l.moved)
 	f.Int("came", &l.came)
 	f.Group("counters", l.counts.fields)
-	f.Group("proof", l.proof.fields)
+	f.Group("proof", l.cert.fields)
 	if !begun || f.Err() != nil {
 		return
 	}

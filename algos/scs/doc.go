@@ -1,6 +1,6 @@
-// Package scs is a kernel SVM for streams, by stochastic conjugate subgradients
-// on a growing sample (Zhang and Sen, "A Stochastic Conjugate Subgradient
-// Algorithm for Kernelized Support Vector Machines", Algorithm 1).
+// Package scs learns a kernel SVM from a stream by stochastic conjugate
+// subgradients on a growing sample (Zhang and Sen, "A Stochastic Conjugate
+// Subgradient Algorithm for Kernelized Support Vector Machines", Algorithm 1).
 //
 // It minimises
 //
@@ -9,106 +9,108 @@
 // over the coefficients of f(z) = Σ_j α_j (K(z_j, z) + bias). A step
 //
 //	takes the draws s_k and T_k from the buffer                    (lines 9 and 12)
-//	lets S grow by s_k, tests on T_k, recycles T_k into S          (lines 10 to 16)
-//	d_k = −Nr{−d_{k−1}, g_k},  t_k by line search,  α += t_k d_k   (lines 5 to 8), some times over
+//	adds s_k to S, tests on T_k, recycles T_k into S               (lines 10 to 16)
+//	d_k = −Nr{−d_{k−1}, g_k},  t_k by line search,  α += t_k d_k   (lines 5 to 8), a few times
 //	in the default preset, ascends in the dual block by block.
 //
-// In the paper's loop the search precedes the draws and the test; here a step
-// begins with the draws, since they are what it waits for. The sequence of
+// In the paper's loop the line search comes before the draws and the test. Here a
+// step begins with the draws, because they are what it waits for. The sequence of
 // operations is the same.
 //
-// Paper → code: S_k hinge.Problem, α Alpha, Qα S, d D, Qd P, a∘w and its
-// product Active and Q, δ delta, η1 eta1, η2 eta2, γ radiusRatio,
-// m2 decrease, m1 curvature, κ kappa.
+// Paper → code: S_k hinge.Problem, α Alpha, Qα S, d D, Qd P, a∘w and its product
+// with Q Active and Q, δ delta, η1 eta1, η2 eta2, γ radiusRatio, m2 decrease, m1
+// curvature, κ kappa.
 //
 // # The model in use
 //
-// A consumer never reaches the end of its stream, so what counts is the model
-// between steps. In the default preset a model comes into use only with proof:
+// A consumer never reaches the end of its stream, so the model that matters is the
+// one in use between steps. In the default preset a new model is put into use only
+// if it passes these checks:
 //
-//   - Its duality gap on the sample, which bounds how far it is from the optimum
-//     there, is at most gap times the standard error of the objective, the error
-//     that comes from having a sample only (or of a fiftieth of the objective).
-//     Report.Certificate is the gap, the gauge gap_bound the bound. Where the
-//     blocks of a step do not suffice, the next step goes on, and the sample
-//     waits: arrivals that do not fit among the pending draws are sampled out.
-//   - The last sixteenth of the draws, which neither it nor the model before has
-//     seen, does not show that it is worse: by more than three standard errors of
-//     the hinge loss, and with more errors. Steps of less than 480 draws keep
-//     none back, nor does a window: they have no test.
-//   - It has at most budget support vectors. Where it would have more, the sample
-//     gives up its oldest points and grows no further.
-//   - Where at most a third of its support vectors, and at most 512, give the same
-//     decisions, they are what is put into use (kernel.Reduce): at no support
-//     vector does the decision move by more than reduce.
+//   - Its duality gap on the sample, which bounds its distance from the optimum there, is at most
+//     gap times the standard error of the objective (or a fiftieth of the objective). A smaller
+//     gap would be lost in the error that comes from having only a sample. Report.Certificate is
+//     the gap, the gauge gap_bound the bound. If the blocks of a step do not suffice, the next
+//     step continues, and the sample waits: arrivals that do not fit among the pending draws are
+//     sampled out.
+//   - It is not significantly worse than the model in use on the last sixteenth of the draws,
+//     which neither of them has seen. Worse means: more errors, and a hinge loss that is higher
+//     by more than three standard errors. Steps of fewer than 480 draws, and windows, reserve no
+//     draws and have no such test.
+//   - It has at most budget support vectors. When it would have more, the sample drops its
+//     oldest points and stops growing.
+//   - If a reduced set of at most a third of its support vectors, and at most 512 points, gives
+//     the same decisions, the reduced set is put into use (kernel.Reduce). The decision at no
+//     support vector changes by more than the option reduce.
 //
 // # Growth
 //
-// The draws T_k also tell what the last doubling of the sample has gained: the
-// scores of the sample of before and of the present one are compared on them.
-// What a doubling gains is expected to fall by √2 each time, as it does where
-// the excess error goes with 1/√|S|; estimate and measurement are combined as in
-// a Kalman filter. Once another doubling cannot be expected to gain as much as
-// gain, with 95 % confidence, the sample holds its size: every sixteenth labelled
-// arrival takes the place of the oldest point. The gauge holds says so. It grows again when
-// the error on recent draws is above that since by four standard deviations.
+// The draws T_k also measure how much accuracy the last doubling of the sample
+// gained: they are scored with the coefficients from before the doubling and with
+// the present ones. Each doubling is expected to gain 1/√2 of the gain before, as
+// it does if the excess error is proportional to 1/√|S|. A Kalman filter combines
+// that prediction with the measurement. Once the upper end of a 95 % confidence
+// interval for the next gain is below the option gain, growth stops and the gauge
+// holds is 1: from then on every sixteenth labelled arrival replaces the oldest
+// point. Growth resumes when the error on recent draws exceeds the average error
+// since growth stopped by four standard deviations.
 //
-// What comes in takes over the coefficient of what goes out, from the point of
-// its class that is most like it, and the few points concerned settle among
-// themselves before the ascent looks for the worst violations.
+// A point that joins a full sample inherits the coefficient of a point that leaves,
+// the most similar one of its class. These few points are optimised among
+// themselves before the ascent selects the worst violations.
 //
 // # Several classes
 //
-// With more than two classes there is a classifier for each, against the rest. They
-// share the sample, its packed points and the kernel values over the whole of it.
-// Each has its own coefficients, duality gap and published model, with the bits of a
-// learner of two classes on the same sample. Report.Certificate is the sum of the gaps.
-// The sample waits for the slowest classifier, and grows while the predicted class gets
-// better. A class that is added has the whole sample as negative examples. Presets
-// without the guard have an independent learner for each class instead (package ovr).
+// With more than two classes there is one one-vs-rest classifier per class. The
+// classifiers share the sample, its packed points and the kernel values over the
+// whole sample; each has its own coefficients, duality gap and model in use, bit
+// for bit those of a two-class learner on the same sample. Report.Certificate is
+// the sum of the gaps. The sample waits for the slowest classifier, and grows while
+// that improves the predicted class. A class that is added later has the whole
+// sample as negative examples. Presets without the guard use independent learners
+// instead, one per class (package ovr).
 //
 // # Presets
 //
-// "paper" follows the printed algorithm: λ = 1, no bias, Euclidean geometry,
-// Wolfe search, acceptance as printed, no restart, no recycling. What cannot
-// work as printed is repaired: the sign of d_0, the roles of the two constants
-// of the search and its one-sided slope condition, the kernel between T and S in
-// the validation function, the radius being clamped. Each of these, and the
-// acceptance test, has a test in which the printed form fails.
+// "paper" follows the printed algorithm: λ = 1, no bias, Euclidean geometry, Wolfe
+// search, acceptance as printed, no restart, no recycling. What cannot work as
+// printed is repaired: the sign of d_0, the roles of the two constants of the
+// search and its one-sided slope condition, the kernel between T and S in the
+// validation function, the clamping of the radius. For each of these, and for the
+// acceptance test, there is a test in which the printed form fails.
 //
-// "default" is for use: λ = 1/(C|S|) as in LIBSVM, geometry of the function
-// space, exact line search, a sample that doubles, up to t_max at a time, a few
-// iterations while it is small, and then block dual ascent.
+// "default" is meant for use: λ = 1/(C|S|) as in LIBSVM, the geometry of the
+// function space, exact line search, a sample that doubles, by at most t_max at a
+// time, a few iterations while it is small, then block dual ascent.
 //
 // # Departures from the paper in the default preset, and why
 //
-//   - Iterations start from −g whenever S has grown: a direction carried over is
-//     short, Nr can only shorten it, and the run stalls at a plateau.
-//   - The test of a candidate asks whether it is worse than the model in use, not
-//     for a share of the decrease on S: at small λ every stage changes the
-//     function a lot, and going back costs more than the next stage corrects. A
-//     candidate that fails is not put into use, but its coefficients are where the
-//     next step starts.
-//   - Beyond 2,048 points the iterations are left out: started from the optimum
-//     of half the sample, the ascent alone is cheaper.
-//   - Only points with margin below 1 + margin, and those with a coefficient, are
-//     worked on; others join where they turn out to have a loss.
-//   - The dual ascent is exact on blocks; it costs no more than the iterations
-//     and replaces hundreds of them.
+//   - Iterations restart from −g whenever S has grown: a direction carried over is short, Nr can
+//     only shorten it, and the run stalls on a plateau.
+//   - The test of a candidate asks whether it is worse than the model in use, not whether it
+//     achieves some fraction of the decrease on S. With a small λ every stage changes the function
+//     a lot, and reverting costs more than the next stage needs to correct it. A rejected
+//     candidate is not put into use, but the next step starts from its coefficients.
+//   - Beyond 2,048 points the iterations are skipped: started from the optimum of half the
+//     sample, the ascent alone is cheaper.
+//   - Only points with a margin below 1 + margin, and those with a coefficient, are optimised;
+//     others join once they turn out to have a loss.
+//   - The dual ascent is exact on blocks. It costs no more than the iterations, and replaces
+//     hundreds of them.
 //
-// docs/measured/scs.md has the figures behind each.
+// docs/measured/scs.md has the figures for each.
 //
 // # Cost
 //
-// Memory: the points and about 80 bytes for each, the pending draws, the points
-// near the margin once more, and the row cache; no |S|×|S| matrix. A step takes
-// about (support + near points that move)·|S| kernel evaluations. Neither the
-// sample nor the model grows without end, so the cost of an example does not
-// depend on how many there have been.
+// Memory: the points and about 80 bytes for each, the pending draws, a second copy
+// of the points near the margin, and the row cache; no |S|×|S| matrix. A step takes
+// about (support + near points that move)·|S| kernel evaluations. Sample and model
+// are bounded, so the cost per example does not depend on how many examples there
+// have been.
 //
-// The state is a function of options, seed and the sequence of calls; the cache
-// of kernel rows changes no bit of it and is not stored. Not safe for concurrent
-// use; a Model is immutable and may be used from anywhere.
+// The state is a function of options, seed and the sequence of calls. The cache of
+// kernel rows changes no bit of it and is not stored. A Learner is not safe for
+// concurrent use; a Model is immutable and may be used from any goroutine.
 //
 // Options are stable; the package has no other API.
 package scs

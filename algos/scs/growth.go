@@ -4,30 +4,34 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// test packs T_k behind the sample, so that its scores come from the same pass
-// that would extend it, and tests on it: the candidate, or with the guard whether
-// growth pays.
+// test appends T_k to the sample, so that its scores come from the same pass that
+// would extend the sample anyway, and tests on it: without the guard the candidate,
+// with the guard whether growth pays.
 func (l *Learner) test(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
 	}
+	// Extending changes λ = 1/(C|S|), but T is not part of the sample yet: test
+	// with the λ that the coefficients were optimised for.
 	m, lambda := l.p.Len(), l.p.Lambda
 	l.extend(draws)
 	l.p.Lambda = lambda
 	if l.guarded() {
-		l.pace.judge(l, m)
+		l.growth.update(l, m)
 	} else {
 		l.decide(m)
 	}
 }
 
-// admit lets those of the draws just tested on stay that join the sample, in the
-// place of others where it is full, and drops the others.
+// admit keeps those of the tested draws that join the sample, evicts others if it
+// is full, and drops the rest of the draws.
 func (l *Learner) admit(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
 	}
 	m := l.p.Len() - len(draws)
+	// The number of draws to recycle depends on the radius, which the test has just
+	// changed.
 	l.plan()
 	n, gone := l.Admit()
 	l.p.Truncate(m + n)
@@ -39,7 +43,8 @@ func (l *Learner) admit(draws []*stream.Example) {
 	l.refresh()
 }
 
-// decide tests the candidate on the points from m on.
+// decide accepts or rejects the candidate by its decrease on S and on the points
+// from m on, T_k.
 func (l *Learner) decide(m int) {
 	p := l.p
 	l.fresh = l.fresh || l.opt.Restart == "stage"
@@ -53,6 +58,8 @@ func (l *Learner) decide(m int) {
 	}
 	n := p.Len()
 	mean := func(s []float64, lo, hi int) float64 { return p.Loss(s, lo, hi) / max(1, p.Weight(lo, hi)) }
+	// The decrease on S and on T differ only in the loss: the ridge term is the
+	// same function of the coefficients.
 	ridge := float64(p.Lambda / 2 * (dot(p.Alpha[:m], p.S[:m]) - dot(p.Alpha0[:m], p.S0[:m])))
 	onS := ridge + mean(p.S, 0, m) - mean(p.S0, 0, m)
 	onT := ridge + mean(p.S, m, n) - mean(p.S0, m, n)
@@ -82,13 +89,13 @@ func (l *Learner) decide(m int) {
 	l.outdate()
 }
 
-// counters are what a run did, for the gauges.
+// counters count events for the gauges.
 type counters struct {
 	accepted, rejected, null, capped, waited uint64
 	dS, dT, fT, forgotten                    float64
 }
 
-// ownGauges are those of any preset.
+// ownGauges returns the gauges that all presets have.
 func (l *Learner) ownGauges() []stream.Measure {
 	p := l.p
 	active := 0
@@ -108,7 +115,7 @@ func (l *Learner) ownGauges() []stream.Measure {
 func (l *Learner) gauges() []stream.Measure {
 	common := l.ownGauges()
 	if l.guarded() {
-		return append(common, append(l.proof.gauges(), append(l.paceGauges(),
+		return append(common, append(l.cert.gauges(), append(l.growthGauges(),
 			stream.Measure{Name: "waited_total", Value: float64(l.counts.waited)})...)...)
 	}
 	return append(common,

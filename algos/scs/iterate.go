@@ -4,7 +4,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/hinge"
 )
 
-// iterate does at most n iterations on the sample as it is.
+// iterate does at most n conjugate subgradient iterations on the present sample.
 func (l *Learner) iterate(p *hinge.Problem, n int) {
 	for range n {
 		l.k++
@@ -17,10 +17,12 @@ func (l *Learner) iterate(p *hinge.Problem, n int) {
 			l.counts.null++
 			l.step = 0
 			if l.fresh || l.opt.Restart == "never" {
-				// The subgradient itself gives no descent, or nothing would change
-				// before the sample does.
+				// The subgradient itself is no descent direction, or nothing can
+				// change until the sample does.
 				break
 			}
+			// A null step along the combined direction says nothing about the
+			// subgradient alone: try that once.
 			l.fresh = true
 			continue
 		}
@@ -32,8 +34,8 @@ func (l *Learner) iterate(p *hinge.Problem, n int) {
 	}
 }
 
-// direction sets d to −Nr{−d, g}, the shortest vector between the old
-// direction and the negative subgradient, in the metric in use.
+// direction sets d to −Nr{−d, g}: the shortest vector on the segment between the
+// previous direction and the negative subgradient, in the metric in use.
 func (l *Learner) direction(p *hinge.Problem) {
 	if l.opt.Geometry == "alpha" {
 		l.norm = p.TurnAlpha(l.fresh)
@@ -42,7 +44,7 @@ func (l *Learner) direction(p *hinge.Problem) {
 	}
 }
 
-// search returns the step along d.
+// search returns the step length along d.
 func (l *Learner) search(p *hinge.Problem) float64 {
 	line := p.Line()
 	if !l.opt.asPaper() {

@@ -134,13 +134,13 @@ func TestModelInUseHasItsGap(t *testing.T) {
 			l.feed(t, 2500, noisy, func() {
 				steps++
 				r := l.last
-				if !l.proof.given {
+				if !l.cert.given {
 					return
 				}
 				if bound := l.gauge(t, "gap_bound"); !(r.Certificate <= bound) || r.Certificate < 0 {
 					t.Fatalf("step %d: gap %g, bound %g", steps, r.Certificate, bound)
 				}
-				if !l.proof.latest {
+				if !l.cert.latest {
 					return
 				}
 				served++
@@ -294,7 +294,7 @@ func TestReducedModel(t *testing.T) {
 	l := newLive(t, options)
 	reduced := 0
 	l.feed(t, 6000, noisy, func() {
-		if !l.proof.latest || l.gauge(t, "reduction_change") == 0 {
+		if !l.cert.latest || l.gauge(t, "reduction_change") == 0 {
 			return
 		}
 		reduced++

@@ -7,7 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
-// options are the learner's options; the tags say what they mean.
+// options are the learner's options; their tags document them.
 type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C |S|) for a sample S; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C |S|)" paper:"eq 1, where it is 1" doc:"ridge weight"`
@@ -37,8 +37,8 @@ type options struct {
 	Delta0     float64 `opt:"delta_0" fixed:"auto" range:"(0,inf)" auto:"1 in rkhs, 0.1 in alpha"` // first radius of the Wolfe search, from 1e-4 to 50 in rkhs and 1 in alpha
 }
 
-// Constants of Algorithm 1 and its line search, for which the paper gives no
-// values: these are the usual ones.
+// Constants of Algorithm 1 and its line search. The paper gives no values; these
+// are the usual ones.
 const (
 	fixedGrowth = 16   // #s_k under fixed growth; so that samples grow slowly, as in its experiments
 	doubling    = 2    // ratio of successive sizes under geometric growth: a sum of sizes below twice the last
@@ -52,8 +52,8 @@ const (
 	shortest    = 4    // n: the shortest step is the radius over this
 )
 
-// largeRadius is delta_max, 50 times the first radius in rkhs and 10 times that
-// in alpha, where a long step changes every coefficient.
+// largeRadius is delta_max: 50 times the default first radius in rkhs, 10 times in
+// alpha, where a long step changes every coefficient.
 func (o *options) largeRadius() float64 {
 	if o.Geometry == "alpha" {
 		return 1
@@ -61,13 +61,13 @@ func (o *options) largeRadius() float64 {
 	return 50
 }
 
-// asPaper tells whether candidates take the paper's test, and with it what the
-// test belongs to: T stays out of the sample, the model between steps is the
-// incumbent, and the line search is Algorithm 2, whose radius the test adapts.
-// Otherwise the line search is exact.
+// asPaper reports whether candidates take the paper's acceptance test. With the
+// test goes the rest of the printed algorithm: T stays out of the sample, the model
+// between steps is the incumbent, and the line search is Algorithm 2, whose radius
+// the test adapts. Otherwise the line search is exact.
 func (o *options) asPaper() bool { return o.Accept == "ratio" || o.Accept == "printed" }
 
-// check checks what a range cannot say and resolves what "auto" means.
+// check validates what ranges cannot express and resolves "auto".
 func check(o *options) error {
 	if math.IsNaN(o.Delta0) {
 		o.Delta0 = 1
@@ -90,9 +90,9 @@ func check(o *options) error {
 	return nil
 }
 
-// presets: "paper" is Algorithm 1 to the letter where the letter can work. The
-// sign of d_0, the roles of the line search's constants and the kernel between
-// T and S are as the errata E-3, E-4 and E-5 say.
+// presets: "paper" is Algorithm 1 to the letter wherever the letter can work. The
+// sign of d_0, the roles of the line search's constants and the kernel between T
+// and S follow the errata E-3, E-4 and E-5.
 var presets = map[string]map[string]string{
 	"paper": {
 		"lambda": "1", "bias": "0", "geometry": "alpha", "accept": "printed", "restart": "never",

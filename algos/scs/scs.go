@@ -27,13 +27,12 @@ var Spec = algos.Define(algos.SpecInfo{
 	Gone:    gone,
 }, check, newLearner, func(data []byte) (algos.Model, error) { return ovr.DecodeModel(data, expansion.Decode) })
 
-// Learner runs SCS; see the package documentation. Not safe for concurrent
-// use.
+// Learner runs SCS; see the package documentation. It is not safe for concurrent use.
 type Learner struct {
-	*samplers.Growing // S_k and T_k, by number: the points are in p
+	*samplers.Growing // S_k and T_k, by sequence number: the points are in p
 	opt               options
 
-	p *hinge.Problem // on S_k, the iterate and the direction; nil before S_0 is there
+	p *hinge.Problem // sample, coefficients and direction; nil before S_0 has arrived
 
 	k      uint64  // iterations
 	delta  float64 // radius
@@ -43,26 +42,26 @@ type Learner struct {
 	moved  bool    // the candidate differs from the incumbent
 	counts counters
 
-	model *expansion.Expansion // in use; without the guard nil where the iterate has changed
-	pace  pace                 // whether the sample grows
-	proof proof                // of the model in use
+	model  *expansion.Expansion // in use; nil without the guard once the coefficients have changed
+	growth growthController     // whether the sample grows
+	cert   certificate          // certificate of the model in use
 
 	log   *slog.Logger
-	evals int64 // kernel values computed for problems that are gone
+	evals int64 // kernel values computed for problems already discarded
 
 	// Scratch.
 	breaks []hinge.Break
 	near   []int32
 	rest   []int32
 	listed []bool
-	came   int // the newest points of the sample that have taken the place of others
+	came   int // number of points at the end of the sample that have replaced others and not been optimised yet
 	dual   hinge.Dual
 }
 
 var _ algos.Learner = (*Learner)(nil)
 
-// stride thins out the arrivals at a sample that holds its size, so that it is
-// made of the last stride·|S| of them.
+// stride thins out arrivals once the sample has stopped growing: one in stride
+// joins, so the sample spans the last stride·|S| arrivals.
 const stride = 16
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
@@ -79,12 +78,12 @@ func newBinary(env algos.Env, o options) (*Learner, error) {
 	return l, err
 }
 
-// newClassifier returns a learner without a sampler, as classes has them.
+// newClassifier returns a learner without a sampler, for one class against the rest.
 func newClassifier(env algos.Env, o options) *Learner {
-	return &Learner{opt: o, log: env.Log, pace: newPace(), delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN()}
+	return &Learner{opt: o, log: env.Log, growth: newGrowthController(), delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN()}
 }
 
-// growing says how the sample grows.
+// growing returns the growth rule of the sample.
 func (o *options) growing() samplers.Growth {
 	g := samplers.Growth{
 		Rule: o.Growth, Initial: o.Initial, Max: o.MaxSample, Step: fixedGrowth, Factor: doubling, Kappa: o.Kappa, PFail: failure,
@@ -96,11 +95,11 @@ func (o *options) growing() samplers.Growth {
 	return g
 }
 
-// Step is one turn of the loop of Algorithm 1, from the draws on: it optimises
-// on the sample that they leave behind, which is where the next turn begins. With
-// the guard, the model in use changes only if the new one has its duality gap
-// and passes the test on the draws that were kept back; otherwise the sample
-// waits.
+// Step is one iteration of the loop of Algorithm 1, starting at the draws. It
+// optimises on the sample that they leave behind, which is where the next iteration
+// begins. With the guard, the model in use changes only if the duality gap of the
+// new one is small enough and the reserved draws do not show it to be worse;
+// otherwise the sample waits.
 func (l *Learner) Step(context.Context) (algos.Report, error) {
 	l.retain()
 	d := l.Take()                // lines 9 and 12: s_k, T_k
@@ -108,18 +107,19 @@ func (l *Learner) Step(context.Context) (algos.Report, error) {
 	l.test(d.Test)               // lines 13 to 16: α_k or α_{k−1}, and δ_k
 	l.admit(d.Test)              // T_k is recycled
 	l.optimise(false)            // lines 5 to 8: d_k, t_k, α_k
-	l.Wait(l.serve(l.Pending())) // the draws kept back test the new model
+	l.Wait(l.serve(l.Pending())) // the reserved draws test the new model
 	l.plan()                     // δ_k fixes |s_{k+1}| and |T_{k+1}|
 	return l.Report(), nil
 }
 
-// Finish takes the pending draws into the sample and completes the
-// optimisation.
+// Finish takes the pending draws into the sample and completes the optimisation.
 func (l *Learner) Finish(context.Context) (algos.Report, error) {
 	if l.opt.Final == 0 {
 		return l.Report(), nil
 	}
 	l.retain()
+	// Nothing is tested any more: growth does not have to pay for itself when there
+	// is no later step.
 	for d := l.Drain(); len(d.Join)+len(d.Test) > 0; d = l.Drain() {
 		l.grow(d.Join)
 		if len(d.Test) > 0 {
@@ -140,12 +140,12 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// plan says from which radius and bound the next sample size follows. M bounds
-// |f(z)|: for K(z,z) ≤ 1 the norm of an iterate at least as good as 0 is at most
-// √(2/λ), near the optimum at most 1/√λ.
+// plan gives the sampler the radius and the bound M from which the next sample size
+// follows. M bounds f(z)|: for K(z,z) ≤ 1 the norm of an iterate that is at least
+// as good as 0 is at most √(2/λ), near the optimum at most 1/√λ.
 func (l *Learner) plan() { l.Plan(l.delta, 1/math.Sqrt(l.p.Lambda)) }
 
-// grow puts new points into the sample.
+// grow adds new points to the sample.
 func (l *Learner) grow(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -157,7 +157,7 @@ func (l *Learner) grow(draws []*stream.Example) {
 	l.refresh()
 }
 
-// begin makes the problem for S_0.
+// begin creates the problem for S_0.
 func (l *Learner) begin(draws []*stream.Example) {
 	l.p = hinge.New(l.opt.basis(samplers.Vecs(draws)), l.opt.CacheMB<<20)
 }
@@ -171,15 +171,15 @@ func (o *options) basis(xs []stream.Vec) *kernel.Basis {
 	return kernel.New(f)
 }
 
-// refresh brings the active set of the whole sample up to date, which only
-// iterations on the whole sample need.
+// refresh recomputes the active set of the whole sample. Only iterations on the
+// whole sample use it.
 func (l *Learner) refresh() {
 	if l.opt.Margin == 0 {
 		l.p.Refresh()
 	}
 }
 
-// extend packs draws behind the sample.
+// extend appends draws to the sample.
 func (l *Learner) extend(draws []*stream.Example) {
 	w := make([]float64, len(draws))
 	for i, x := range draws {
@@ -192,7 +192,7 @@ func (l *Learner) extend(draws []*stream.Example) {
 
 func (l *Learner) lambda() float64 { return l.opt.lambda(l.p.Mass()) }
 
-// lambda is that of a sample of weight m.
+// lambda returns λ for a sample of total weight m.
 func (o *options) lambda(m float64) float64 {
 	if math.IsNaN(o.Lambda) {
 		return 1 / (o.C * m)
@@ -204,11 +204,11 @@ func (o *options) lambda(m float64) float64 {
 func (l *Learner) Model() algos.Model {
 	if l.model == nil {
 		switch {
-		case l.p == nil || l.guarded() && !l.proof.given:
+		case l.p == nil || l.guarded() && !l.cert.given:
 			l.model = expansion.New(kernel.New(kernel.Func{}), nil, 0)
 		case l.opt.asPaper():
 			l.model = expansion.New(l.p.Basis, l.p.Alpha0, 0)
-		case l.proof.reduced: // as when it came into use: the search did not rest
+		case l.cert.reduced: // as when it was put into use: no search was skipped then
 			l.model = l.reduce()
 		default:
 			l.model = expansion.New(l.p.Basis, l.p.Alpha, 0)
@@ -225,8 +225,8 @@ func (l *Learner) Report() algos.Report {
 		r.Objective = l.p.Objective()
 		switch gap, ok := l.p.Gap(); {
 		case l.guarded():
-			if l.proof.given {
-				r.Certificate = l.proof.gap
+			if l.cert.given {
+				r.Certificate = l.cert.gap
 			}
 		case ok:
 			r.Certificate = gap

@@ -9,38 +9,38 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// guarded reports whether a model must have its duality gap and pass a test
-// before it is in use.
+// guarded reports whether a model must have a small duality gap and pass a test
+// before it is put into use.
 func (l *Learner) guarded() bool { return l.opt.guarded() }
 
 func (o *options) guarded() bool { return o.Accept == "guard" }
 
-// proof is what is known of the model in use.
-type proof struct {
-	given      bool    // there is one
-	latest     bool    // it is that of the present coefficients
-	gap, bound float64 // its duality gap when it came into use and the most it could have been
+// certificate describes the model in use.
+type certificate struct {
+	given      bool    // there is a model in use
+	latest     bool    // it has the present coefficients
+	gap, bound float64 // its duality gap when it was put into use, and the bound for it then
 	reduced    bool    // it is a reduced set of the expansion
-	near       float64 // the most by which that changed the decision at a support vector
-	skip, idle int     // expansions not to be reduced: of those, how many are to come
+	near       float64 // largest change of the decision at a support vector by the reduction
+	skip, idle int     // the next skip models are not reduced; idle is how many were skipped last
 }
 
-// retain makes the model in use, while there are the coefficients to make it
-// from.
+// retain builds the model in use while the coefficients that it consists of are
+// still there.
 func (l *Learner) retain() {
 	if l.guarded() {
 		l.Model()
-		l.proof.latest = false
+		l.cert.latest = false
 	}
 }
 
-// testLeast is the least number of draws that can tell two models apart.
+// testLeast is the smallest number of draws on which two models are compared.
 const testLeast = 30
 
-// serve puts the model of the present coefficients into use if its gap is
-// within its bound and test, draws that neither it nor the one in use has seen,
-// does not show that it is worse. It reports whether the sample has to wait,
-// since the gap is larger.
+// serve puts the present coefficients into use if their duality gap is within its
+// bound, and the test draws, which neither that model nor the one in use has seen,
+// do not show it to be worse. It reports whether the sample has to wait because the
+// gap is too large.
 func (l *Learner) serve(test []*stream.Example) (waits bool) {
 	if !l.guarded() {
 		return false
@@ -51,40 +51,43 @@ func (l *Learner) serve(test []*stream.Example) (waits bool) {
 		l.counts.waited++
 		return true
 	}
-	known := l.proof
+	// reduce writes to l.cert, which must keep describing the model in use if the
+	// new one is rejected. Only the back-off of the search, skip and idle, carries
+	// over.
+	known := l.cert
 	next := l.reduce()
 	if known.given && worse(next, l.Model().(*expansion.Expansion), test) {
 		l.counts.rejected++
-		known.skip, known.idle = l.proof.skip, l.proof.idle
-		l.proof = known
+		known.skip, known.idle = l.cert.skip, l.cert.idle
+		l.cert = known
 		return false
 	}
 	l.counts.accepted++
 	l.model = next
-	l.proof.given, l.proof.latest, l.proof.gap, l.proof.bound = true, true, gap, bound
+	l.cert.given, l.cert.latest, l.cert.gap, l.cert.bound = true, true, gap, bound
 	return false
 }
 
 const (
-	reduceLeast = 512 // support vectors of an expansion that is worth reducing
+	reduceLeast = 512 // an expansion with fewer support vectors is not worth reducing
 	reduceMost  = 512 // points of a reduced set; the cost grows with their square
 )
 
-// outdate notes that the coefficients are others than those of the model: with
-// the guard that stays in use nevertheless.
+// outdate is called when the coefficients no longer match the model. With the guard
+// the model stays in use all the same.
 func (l *Learner) outdate() {
 	if !l.guarded() {
 		l.model = nil
 	}
 }
 
-// reduce returns the model of the present coefficients: a reduced set of its
-// support vectors where a small one does, and otherwise all of them. Each time
-// that none is found, the search rests for twice as many models, up to 16.
+// reduce returns the model with the present coefficients: a small reduced set of
+// its support vectors if there is one, otherwise all of them. The search is
+// expensive, so after each failure twice as many models are skipped, up to 16.
 func (l *Learner) reduce() *expansion.Expansion {
 	all := expansion.New(l.p.Basis, l.p.Alpha, 0)
 	n := len(all.Coef())
-	f := &l.proof
+	f := &l.cert
 	f.reduced, f.near = false, 0
 	switch {
 	case l.opt.Reduce == 0 || n < reduceLeast:
@@ -93,6 +96,8 @@ func (l *Learner) reduce() *expansion.Expansion {
 		f.skip--
 		return all
 	}
+	// The scores at the support vectors are known from training; Reduce needs no
+	// kernel values for them.
 	scores := make([]float64, 0, n)
 	for i, a := range l.p.Alpha {
 		if a != 0 {
@@ -109,8 +114,8 @@ func (l *Learner) reduce() *expansion.Expansion {
 	return set
 }
 
-// worse reports whether next has a larger hinge loss than old on the test
-// draws by more than three standard errors, and more errors.
+// worse reports whether next is significantly worse than old on the test draws:
+// more errors, and a mean hinge loss higher by more than three standard errors.
 func worse(next, old *expansion.Expansion, test []*stream.Example) bool {
 	n := len(test)
 	if n < testLeast {
@@ -124,6 +129,8 @@ func worse(next, old *expansion.Expansion, test []*stream.Example) bool {
 	errors := 0.0
 	for i, x := range test {
 		v := x.Importance()
+		// Paired differences on the same draws: what is hard for both models
+		// cancels.
 		d := float64(v * (max(0, 1-float64(x.Y*a[i])) - max(0, 1-float64(x.Y*b[i]))))
 		sum += d
 		square += float64(d * d)
@@ -139,14 +146,14 @@ func worse(next, old *expansion.Expansion, test []*stream.Example) bool {
 	return errors > 0 && mean > 3*deviation
 }
 
-func (p *proof) gauges() []stream.Measure {
+func (p *certificate) gauges() []stream.Measure {
 	return []stream.Measure{
 		{Name: "gap_bound", Value: p.bound},
 		{Name: "reduction_change", Value: p.near},
 	}
 }
 
-func (p *proof) fields(f *state.Fields) {
+func (p *certificate) fields(f *state.Fields) {
 	f.Bool("given", &p.given)
 	f.Bool("latest", &p.latest)
 	f.Float64("gap", &p.gap)
@@ -157,10 +164,9 @@ func (p *proof) fields(f *state.Fields) {
 	f.Int("idle", &p.idle)
 }
 
-// modelFields stores the model in use where it does not follow from the
-// coefficients.
+// modelFields stores the model in use if it cannot be rebuilt from the coefficients.
 func (l *Learner) modelFields(f *state.Fields) {
-	if !l.proof.given || l.proof.latest || f.Err() != nil {
+	if !l.cert.given || l.cert.latest || f.Err() != nil {
 		return
 	}
 	var data []byte

@@ -7,8 +7,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/weight"
 )
 
-// optimise works on the sample as it is: conjugate subgradient iterations, then,
-// with a margin, ascent in the dual until the gap is small enough.
+// optimise improves the model on the present sample: conjugate subgradient
+// iterations, then, with a margin, dual ascent until the gap is small enough.
 func (l *Learner) optimise(final bool) {
 	n := l.opt.Iterations
 	if final {
@@ -28,18 +28,18 @@ func (l *Learner) optimise(final bool) {
 	}
 }
 
-// warm is the size of the sample up to which iterations precede the ascent.
-// Beyond, started from the optimum of half the sample, the ascent alone is
+// warm is the largest sample on which iterations precede the ascent. On larger
+// ones, which start from the optimum of half the sample, the ascent alone is
 // cheaper.
 const warm = 2048
 
-// ascend optimises until the duality gap on the sample is within its bound, or
-// the blocks of a step are used up. It works over the points whose hinge is, or
-// may soon be, active: w_i s_i < 1 + margin, or a coefficient that is not 0. The
-// others are taken to have no loss, as long as the coefficients change; then
-// their scores are brought up to date, and those that turn out to have one join.
+// ascend optimises until the duality gap on the sample is within its bound, or the
+// blocks of a step are used up. It works on the near points, those whose hinge is
+// active or may soon be: w_i s_i < 1 + margin, or a nonzero coefficient. The others
+// are assumed to have no loss while the coefficients change; then their scores are
+// updated, and those that turn out to have a loss join.
 func (l *Learner) ascend(n int, final bool) {
-	for a := l.begins(n, final); ; {
+	for a := l.newAscent(n, final); ; {
 		a.round(l)
 		l.p.Advance(l.rest)
 		if a.done(l) {
@@ -48,17 +48,17 @@ func (l *Learner) ascend(n int, final bool) {
 	}
 }
 
-// ascent is one under way.
+// ascent is a dual ascent in progress.
 type ascent struct {
-	sub    *hinge.Problem // on the points near
+	sub    *hinge.Problem // on the near points
 	final  bool
-	left   int // blocks
+	left   int // blocks remaining
 	target float64
-	blocks int // of the last round
+	blocks int // blocks solved in the last round
 }
 
-// begins starts the ascent, after n iterations.
-func (l *Learner) begins(n int, final bool) *ascent {
+// newAscent starts an ascent with n conjugate subgradient iterations.
+func (l *Learner) newAscent(n int, final bool) *ascent {
 	p := l.p
 	l.settle()
 	l.near = l.near[:0]
@@ -68,11 +68,13 @@ func (l *Learner) begins(n int, final bool) *ascent {
 		}
 	}
 	sub := l.restrict()
-	l.fresh = true // the direction does not outlive the problem it is for
+	l.fresh = true // the direction is meaningless for another problem
 	if n > 0 {
 		sub.Refresh()
 		l.iterate(sub, n)
 	}
+	// λ has changed with the sample, and with it the box of the dual: the
+	// coefficients must be inside before the ascent, or there is no duality gap.
 	sub.Clip()
 	l.dual.Block, l.dual.Pairs, l.dual.Tol = l.opt.Block, pairs, tol
 	a := &ascent{sub: sub, final: final, left: l.opt.Blocks}
@@ -82,9 +84,11 @@ func (l *Learner) begins(n int, final bool) *ascent {
 	return a
 }
 
-// round solves on the points near. Then Advance is to bring the scores of the rest
-// up to date.
+// round solves the problem on the near points. The caller then updates the scores
+// of the other points with Advance.
 func (a *ascent) round(l *Learner) {
+	// Aim at half the bound: the points that are left out add to the gap when their
+	// scores are updated.
 	a.target = l.gapBound(a.final) / 2
 	l.dual.Gap, l.dual.Rounds = a.target, a.left
 	a.blocks = l.dual.Solve(a.sub)
@@ -93,11 +97,13 @@ func (a *ascent) round(l *Learner) {
 	l.adopt(a.sub)
 }
 
-// done reports whether that was the last round.
+// done reports whether the ascent is complete: the gap is within its bound, the
+// blocks are used up, or another round could change nothing (no point joins, no
+// block is left to improve, and the target is as low as the bound now asks for).
 func (a *ascent) done(l *Learner) bool {
 	gap, ok := l.p.Gap()
 	bound := l.gapBound(a.final)
-	if !(ok && gap <= bound || a.left <= 0) && !(l.join(a.sub) == 0 && a.blocks == 0 && bound/2 >= a.target) { // or no more digits are to be had
+	if !(ok && gap <= bound || a.left <= 0) && !(l.join(a.sub) == 0 && a.blocks == 0 && bound/2 >= a.target) {
 		return false
 	}
 	l.evals += a.sub.Rows.Evals
@@ -106,9 +112,10 @@ func (a *ascent) done(l *Learner) bool {
 	return true
 }
 
-// settle lets the points that have taken the place of others, and those that are
-// free to move, make good for what has gone before it is asked which points
-// violate the conditions most: until then nearly all do.
+// settle optimises the points that have just replaced others, together with those
+// whose coefficients are free to move. Until the newcomers have taken up what the
+// departed points did, nearly all points violate the optimality conditions, and
+// picking the worst violators would be meaningless.
 func (l *Learner) settle() {
 	p, n := l.p, l.came
 	l.came = 0
@@ -132,15 +139,17 @@ func (l *Learner) settle() {
 	l.evals += sub.Rows.Evals
 }
 
-// pairs bounds the pair steps on a block, per point of it; far fewer are the
-// rule. tol is the violation of an optimality condition, in units of the
-// margin, that is as good as none.
+// pairs bounds the pair steps on a block, per point of the block; far fewer are
+// usual. tol is the violation of an optimality condition, in units of the margin,
+// that counts as none.
 const (
 	pairs = 20
 	tol   = 1e-9
 )
 
-// gapBound returns the largest gap allowed at the present scores.
+// gapBound returns the largest gap allowed at the present scores: Gap standard
+// errors of the objective, or a fiftieth of it. A gap much below the sampling error
+// buys no accuracy.
 func (l *Learner) gapBound(final bool) float64 {
 	p := l.p
 	var sum, square float64
@@ -158,7 +167,7 @@ func (l *Learner) gapBound(final bool) float64 {
 	return b
 }
 
-// restrict returns the problem on the points near, as if there were no others.
+// restrict returns the problem on the near points alone.
 func (l *Learner) restrict() *hinge.Problem {
 	p := l.p
 	sub := hinge.New(p.Basis.Subset(l.near), l.opt.CacheMB<<20)
@@ -175,8 +184,8 @@ func (l *Learner) restrict() *hinge.Problem {
 	return sub
 }
 
-// adopt takes the coefficients of sub, the problem on the points near, over, and
-// lists the rest, whose scores are to follow.
+// adopt copies the coefficients from sub, the problem on the near points, and lists
+// in rest the other points, whose scores Advance still has to update.
 func (l *Learner) adopt(sub *hinge.Problem) {
 	p := l.p
 	for r, i := range l.near {
@@ -195,8 +204,8 @@ func (l *Learner) adopt(sub *hinge.Problem) {
 	}
 }
 
-// join adds the points that were left out but have a loss to the points near
-// and to sub, and returns how many they are.
+// join adds the points that were left out but have a loss to near and to sub, and
+// returns their number.
 func (l *Learner) join(sub *hinge.Problem) int {
 	p := l.p
 	var w []float64

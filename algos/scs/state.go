@@ -10,11 +10,11 @@ import (
 )
 
 // AppendBinary appends the complete state. The products Qα, Qd and Q(a∘w) are
-// stored, since sums made in another order would differ in rounding; kernel
-// rows are not, since they can be computed again to the same bits.
+// stored, because recomputing them in another order of summation would round
+// differently. Kernel rows are not stored: they can be recomputed bit for bit.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores what AppendBinary wrote, in a learner that was made
+// UnmarshalBinary restores the output of AppendBinary, in a learner that was made
 // with the same options.
 func (l *Learner) UnmarshalBinary(data []byte) error {
 	l.p, l.model = nil, nil
@@ -36,8 +36,8 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Bool("moved", &l.moved)
 	f.Group("counters", l.counts.fields)
 	if l.guarded() {
-		f.Group("pace", l.pace.fields)
-		f.Group("proof", l.proof.fields)
+		f.Group("pace", l.growth.fields)
+		f.Group("proof", l.cert.fields)
 		f.Group("model", l.modelFields)
 	}
 	begun := l.p != nil

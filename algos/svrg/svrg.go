@@ -1,6 +1,6 @@
-// Package svrg learns linear models from a stream by variance-reduced
-// gradients on a sample of it. The methods are those of package finitesum;
-// this is what makes learners of them.
+// Package svrg learns linear models from a stream with variance-reduced stochastic
+// gradients, on a sample of the stream. Package finitesum implements the methods;
+// this package makes them learners.
 //
 // Options are stable; the package has no other API.
 package svrg
@@ -24,15 +24,14 @@ import (
 //
 //	1/n Σ loss(wᵀx_i + β b, y_i) + λ/2 (‖w‖² + b²) + l1 ‖w‖₁
 //
-// over the n labelled examples that a window or reservoir holds; β² is the
-// option bias and β b the model's bias. A refresh takes the arrivals in, which
-// is one step, and runs epochs on the sample that then stays as it is, which
-// are one step each; the next refresh begins where this one ended. An epoch
-// that is interrupted starts again from its snapshot.
+// over the n labelled examples in a window or reservoir. β² is the option bias and
+// β b the model's bias. A refresh adds the arrivals to the sample, which is one
+// step, and then runs epochs on it, one step each. The next refresh starts where
+// this one ended. An interrupted epoch is run again from its snapshot.
 //
-// Memory: the examples, for SAGA a number for each, about 12 vectors, and up
-// to 64 coordinates (1,000 on request) half a Gram matrix.
-// Not safe for concurrent use.
+// Memory: the examples, for SAGA one number for each, about 12 vectors, and with up
+// to 64 coordinates (1,000 on request) half a Gram matrix. Not safe for concurrent
+// use.
 type Learner struct {
 	*samplers.Buffer
 	opt    sdOptions
@@ -40,18 +39,18 @@ type Learner struct {
 	loss   finitesum.Loss
 	prob   *finitesum.Problem
 	solver *finitesum.Solver
-	gram   *finitesum.Gram // nil: θ does not come from it
-	stale  int             // rows taken out of gram since it was rebuilt
+	gram   *finitesum.Gram // nil: θ is not computed from it
+	stale  int             // rows removed from gram since it was rebuilt
 
-	due   int  // epochs to be run on the sample as it is
-	fresh bool // examples have come in since Finish
+	due   int  // epochs still to be run on the present sample
+	fresh bool // examples have been added since Finish
 	steps uint64
 	note  note
 	model *model.Linear
 	w     []float64
 }
 
-// note is what the last epoch has to report.
+// note has the figures to report about the last epoch.
 type note struct{ objective, norm, bound, eta, thetaMin, thetaMax float64 }
 
 const autoGram = 64 // see option theta
@@ -78,7 +77,7 @@ func newLearner(env algos.Env, m *finitesum.Method, o sdOptions) (algos.Learner,
 	return l, nil
 }
 
-// begin makes an empty problem and a solver at 0.
+// begin creates an empty problem and a solver at 0.
 func (l *Learner) begin() {
 	l.prob = &finitesum.Problem{Loss: l.loss, Lasso: l.opt.L1, Bias: math.Sqrt(l.opt.Bias)}
 	l.weigh()
@@ -102,7 +101,7 @@ func (l *Learner) Limits() algos.Limits {
 	return algos.Limits{Features: l.opt.Features, Option: "dims"}
 }
 
-// Need asks for a share of what is held.
+// Need waits for a fraction of the number of examples held.
 func (l *Learner) Need() algos.Need {
 	if l.due > 0 {
 		return algos.Need{Steps: l.due}
@@ -112,7 +111,7 @@ func (l *Learner) Need() algos.Need {
 	return n
 }
 
-// Step takes the arrivals in, or runs an epoch.
+// Step adds the arrivals, or runs an epoch.
 func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
@@ -129,7 +128,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// arrive applies the arrivals to sample, problem and Gram matrix.
+// arrive adds the arrivals to sample, problem and Gram matrix.
 func (l *Learner) arrive() {
 	d := l.Take()
 	if len(d.Join) == 0 {
@@ -162,17 +161,17 @@ func (l *Learner) arrive() {
 	l.keepGram()
 	l.solver.Changed(slots...)
 	if l.prob.Ridge == 0 {
-		l.solver.Restart() // or Katyusha's steps would shrink without end
+		l.solver.Restart() // or Katyusha's steps would shrink forever
 	}
 }
 
-// byGram reports whether θ may come from a Gram matrix.
+// byGram reports whether θ may be computed from a Gram matrix.
 func (l *Learner) byGram() bool {
 	return (l.opt.Theta == "auto" || l.opt.Theta == "gram") && l.par.Decrease > 0 && l.loss.Kind == finitesum.Squared
 }
 
-// keepGram starts the Gram matrix, renews it once as many rows were taken out
-// as it holds, and gives it up where there are too many coordinates.
+// keepGram creates the Gram matrix, rebuilds it once as many rows have been removed
+// as it holds, and drops it if there are too many coordinates.
 func (l *Learner) keepGram() {
 	if !l.byGram() {
 		return
@@ -192,7 +191,7 @@ func (l *Learner) keepGram() {
 	l.solver.UseGram(l.gram)
 }
 
-// epoch runs one epoch and renews the model.
+// epoch runs one epoch and updates the model.
 func (l *Learner) epoch(ctx context.Context) error {
 	if l.prob.Len() == 0 {
 		return nil
@@ -213,7 +212,7 @@ func (l *Learner) epoch(ctx context.Context) error {
 	return nil
 }
 
-// renew makes the model of the weights.
+// renew makes the model from the weights.
 func (l *Learner) renew() {
 	w, bias := l.w, 0.0
 	if l.prob.Bias != 0 && len(w) > 0 {
@@ -222,7 +221,7 @@ func (l *Learner) renew() {
 	l.model = model.NewLinear(w, bias)
 }
 
-// Finish takes the arrivals in and runs the final epochs.
+// Finish adds the arrivals and runs the final epochs.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
@@ -237,7 +236,7 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 			return algos.Report{}, err
 		}
 		l.due--
-		// NaN bounds nothing.
+		// A NaN norm bounds nothing.
 		if n := &l.note; l.prob.Len() == 0 || n.norm == 0 || n.bound <= float64(l.opt.Tol*n.objective) {
 			l.due = 0
 		}
@@ -245,9 +244,9 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// Report describes the state after the last epoch: F at the snapshot, the norm
-// of the smallest subgradient there, and as the certificate the bound on F −
-// min F that strong convexity gives.
+// Report describes the state after the last epoch: F at the snapshot, the norm of
+// the smallest subgradient there, and as the certificate the bound on F − min F
+// from strong convexity.
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step, r.Sample = l.steps, l.prob.Len()
@@ -325,7 +324,7 @@ func (l *Learner) fields(f *state.Fields) {
 	l.renew()
 }
 
-// restore makes the problem of the examples read, none of which may be wider
+// restore builds the problem from the examples read, none of which may be wider
 // than the solver's vectors.
 func (l *Learner) restore() error {
 	dim := len(l.solver.X())

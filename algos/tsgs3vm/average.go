@@ -8,35 +8,35 @@ import (
 )
 
 const (
-	// leastShare is what a setting must weigh, relative to the heaviest, to be
-	// averaged.
+	// leastShare is the smallest weight of an averaged setting, relative to the
+	// heaviest.
 	leastShare = 0.01
-	// averageSweeps bounds the passes of a solve on all labels, averageTol ends
-	// it.
+	// averageSweeps bounds the passes of a solve on all labels; averageTol is its
+	// tolerance.
 	averageSweeps, averageTol = 300, 3e-3
-	// averagePrior is what tunePrior is for the choice of one setting: smaller,
-	// since an average is cautious.
+	// averagePrior takes the place of tunePrior when models are averaged. It is
+	// smaller, since an average is cautious by itself.
 	averagePrior = 0.5
 )
 
-// average is a difference of models: the mean of those of all good settings of
-// one gamma, less that of the best setting. The errors of 200 labels do not
-// tell settings apart that differ by less than a standard error, some two
-// points; their mean has fewer errors than the one that happens to have the
-// fewest in cross-validation. It costs nothing in prediction: models of one
-// gamma have the same features, so that their mean is the mean of their
-// coefficients.
+// average is the difference between two models: the mean of the models of all good
+// settings with the same gamma, and the model of the best setting. With 200 labels,
+// error counts cannot distinguish settings that differ by less than a standard
+// error, about two points; the mean of such models has fewer errors than the one
+// that happens to be best in cross-validation. It costs nothing in prediction:
+// models with the same gamma have the same features, so their mean is the mean of
+// their coefficients.
 //
-// The best model goes on learning, and what it differs by fades out as labels
-// double, when the settings are compared again.
+// The best model continues to learn. The difference fades as labels double; then
+// the settings are compared again.
 type average struct {
 	w       []float64 // coefficients by feature; nil: there is no other good setting
 	b       float64
 	cluster float64 // mean weight of the cluster kernel in the settings
 }
 
-// averaged returns the coefficients and the bias of a supervised model with
-// what averaging adds, and the mean weight of the cluster kernel in it.
+// averaged returns the coefficients and the bias of a supervised model plus the
+// difference, and the mean weight of the cluster kernel in it.
 func (l *Learner) averaged(w []float64, b float64) ([]float64, float64, float64) {
 	share := 2 - float64(l.labelled)/float64(max(l.tuned, 1))
 	if l.average.w == nil || !(share > 0) {
@@ -54,8 +54,8 @@ type candidate struct {
 	share            float64 // in the average
 }
 
-// score returns the errors that a candidate counts for, where unit is their
-// standard error and prior that of the ends of an axis.
+// score returns the errors of a candidate, penalised by the prior. unit is their
+// standard error, and prior the penalty for the ends of an axis.
 func (v candidate) score(unit, prior float64) float64 {
 	s := v.wrong + float64(prior*unit*v.far)
 	if v.cluster.weight > 0 {
@@ -64,10 +64,10 @@ func (v candidate) score(unit, prior float64) float64 {
 	return s
 }
 
-// share sets what each candidate weighs in the average, exp(−s/(t·unit)) with
-// its score s above the least and the temperature t, to 0 for all that have
-// another gamma than the one that weighs most or are not worth the while.
-// It returns that gamma.
+// share computes the weight of each candidate in the average, exp(−s/(t·unit)) with
+// s being its score minus the smallest and t the temperature. Candidates with
+// another gamma than that of the heaviest group, or with a negligible weight, get
+// 0. It returns that gamma.
 func share(all []candidate, unit, t float64) float64 {
 	least := math.Inf(1)
 	for _, v := range all {
@@ -99,8 +99,8 @@ func share(all []candidate, unit, t float64) float64 {
 	return gamma
 }
 
-// mean returns the mean of the models of the candidates less that of the best
-// one, all learned from all labels.
+// mean returns the mean of the models of the candidates minus that of the best one,
+// all trained on all labels.
 func (g *grid) mean(all []candidate, best settings) average {
 	n, size := len(g.y), g.opt.Features
 	var out average

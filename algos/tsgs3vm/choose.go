@@ -6,11 +6,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// pairs counts labels that only one of two models got right.
+// pairs counts labels that only one of two models predicted correctly.
 type pairs struct{ won, lost uint64 }
 
-// add compares decision f with that of the twin, base, on a label that neither
-// has learned.
+// add compares decision f with that of the twin, base, on a label that neither has
+// learned.
 func (p *pairs) add(f, base, y float64) {
 	switch right, twin := (f >= 0) == (y > 0), (base >= 0) == (y > 0); {
 	case right && !twin:
@@ -18,7 +18,7 @@ func (p *pairs) add(f, base, y float64) {
 	case twin && !right:
 		p.lost++
 	}
-	// What was long ago counts less: the stream may have changed.
+	// Old counts are discounted: the stream may have changed.
 	if p.won+p.lost >= pairMemory {
 		p.won, p.lost = p.won/2, p.lost/2
 	}
@@ -26,25 +26,25 @@ func (p *pairs) add(f, base, y float64) {
 
 const pairMemory = 1000
 
-// tally is what an arm has to show against the supervised twin: the labels
-// that came (each predicted before it was learned), or those held (each
+// evidence is what speaks for an arm against the supervised twin: on labels as they
+// arrived (each predicted before it was learned), or on the labels held (each
 // predicted by arms that did not learn it).
-type tally struct {
+type evidence struct {
 	live, held pairs
-	// heldUsed: the labels held are all that came, so that the
-	// cross-validation says more about the arm than the live score, most of
-	// which is about what it was when it had seen less.
+	// heldUsed: the labels held are all that have come, so cross-validation says
+	// more about the arm than the live score, most of which is from a time when it
+	// had seen less.
 	heldUsed bool
 }
 
-func (t *tally) best() pairs {
+func (t *evidence) best() pairs {
 	if t.heldUsed {
 		return t.held
 	}
 	return t.live
 }
 
-func (t *tally) fields(f *state.Fields) {
+func (t *evidence) fields(f *state.Fields) {
 	f.Uint64("live_won", &t.live.won)
 	f.Uint64("live_lost", &t.live.lost)
 	f.Uint64("held_won", &t.held.won)
@@ -52,9 +52,9 @@ func (t *tally) fields(f *state.Fields) {
 	f.Bool("held_used", &t.heldUsed)
 }
 
-// choose decides which arm is served: the best of those that are better than
-// the supervised twin at the level, divided by their number since each has its
-// chance; else the twin.
+// choose decides which arm is served: the best of those that are significantly
+// better than the supervised twin, at the level divided by their number
+// (Bonferroni); otherwise the twin.
 func (d *dual) choose(l *Learner, last bool) {
 	if d.opt.Serve != "auto" || len(d.arms) == 1 {
 		return
@@ -78,14 +78,14 @@ func (d *dual) choose(l *Learner, last bool) {
 	}
 }
 
-// checkFolds is the number of folds of the comparison of arms.
+// checkFolds is the number of folds in the comparison of arms.
 const checkFolds = 4
 
 // checkUpdates bounds the coordinate updates of an arm in it.
 const checkUpdates = 4000
 
-// validate compares the arms by cross-validation on the labels held: for each
-// fold, arms that learn the other labels and the recent unlabelled examples.
+// validate compares the arms by cross-validation on the labels held: for each fold,
+// there are arms that learn the other labels and the recent unlabelled examples.
 func (d *dual) validate(l *Learner) {
 	pool := l.Sample()
 	t := &dual{opt: d.opt, loss: d.loss, z: d.z, m: d.m, q: d.q, y: d.y, v: d.v, ready: true, fold: dealFolds(pool, checkFolds)}
@@ -113,8 +113,8 @@ func (d *dual) validate(l *Learner) {
 	}
 }
 
-// dealFolds returns the fold of each example, from 1 on, with equal shares of
-// the classes.
+// dealFolds returns the fold of each example, from 1, with equal shares of the
+// classes.
 func dealFolds(pool []*stream.Example, folds int) []int {
 	out := make([]int, len(pool))
 	var count [2]int

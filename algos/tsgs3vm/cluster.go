@@ -11,40 +11,42 @@ import (
 )
 
 const (
-	// mostLandmarks bounds the unlabelled examples that a cluster kernel is
-	// made of; with fewer than leastLandmarks there is none.
+	// mostLandmarks bounds the number of unlabelled examples in a cluster kernel;
+	// with fewer than leastLandmarks there is none.
 	mostLandmarks, leastLandmarks = 1024, 64
-	// surveyGrowth is the factor by which unlabelled examples grow until the
-	// cluster kernel is chosen again, while the landmarks are not complete.
+	// surveyGrowth is the factor by which the number of unlabelled examples grows
+	// until the cluster kernel is chosen again, while there are not enough
+	// landmarks yet.
 	surveyGrowth = 4
 )
 
-// tuneCluster are the candidates for the weight of the cluster kernel.
+// tuneCluster are the candidate weights of the cluster kernel.
 var tuneCluster = [...]float64{0, 0.3, 1, 3, 10}
 
-// cluster is what unlabelled examples add to the kernel. With landmarks u, a
-// uniform sample of n of them, and t(x) the row of k(x,u) less its mean, it is
+// cluster is the contribution of unlabelled examples to the kernel. With n
+// landmarks u, a uniform sample of them, and t(x) the row of k(x,u) minus its mean,
+// it is
 //
 //	k_a(x,z) = (k(x,z) + a/s·⟨t(x),t(z)⟩/n) / (1+a)
 //
-// a kernel in which two points are the more alike the more alike they are to
-// the same unlabelled points (a two-step walk over them; Chapelle, Weston and
+// In this kernel two points are the more similar the more similar they are to the
+// same unlabelled points (a two-step walk over them; Chapelle, Weston and
 // Schölkopf, "Cluster kernels for semi-supervised learning", NIPS 2002): the
-// principal components of the features weigh more than they did. s is the mean
-// of ⟨t,t⟩/n over the labelled points, relative to the spread of the kernel, so
-// that a compares like with like.
+// principal components of the features gain weight. s is the mean of ⟨t,t⟩/n over
+// the labelled points, relative to the spread of the kernel, which makes a
+// comparable between data sets.
 //
-// In features this is a matrix: a labelled point adds
+// In terms of features this is a matrix: a labelled point adds
 //
 //	m(z) = z/(1+a) + a/(1+a)/(s n)·Σ_u t_u(z) z_u
 //
-// to the coefficients instead of z. So the model has the form that it had, and
-// unlabelled points cost nothing once the rows of the labelled ones are known.
+// to the coefficients instead of z. So the model keeps its form, and unlabelled
+// points cost nothing once the rows of the labelled ones are known.
 type cluster struct {
 	weight float64 // a; 0: none
 	spread float64 // s
 	points []*stream.Example
-	z      []float32 // features of the points; nil until they are needed
+	z      []float32 // features of the points; nil until needed
 }
 
 // wantsCluster reports whether a cluster kernel may be used at all.
@@ -52,14 +54,14 @@ func (o *options) wantsCluster() bool {
 	return o.Solver == "dual" && o.Serve != "supervised" && o.Cluster != 0
 }
 
-// clusters lists the weights to choose from with the present sample of
-// unlabelled examples, and the landmarks.
+// clusters returns the candidate weights for the present sample of unlabelled
+// examples, and the landmarks.
 func (l *Learner) clusters() ([]float64, []*stream.Example) {
 	if !l.opt.wantsCluster() || len(l.Recent()) < leastLandmarks {
 		return []float64{0}, nil
 	}
 	marks := make([]*stream.Example, min(len(l.Recent()), mostLandmarks))
-	for i := range marks { // any part of a uniform sample is one
+	for i := range marks { // any part of a uniform sample is uniform
 		marks[i] = l.Recent()[len(l.Recent())-1-i]
 	}
 	if l.opt.Cluster > 0 {
@@ -69,8 +71,8 @@ func (l *Learner) clusters() ([]float64, []*stream.Example) {
 }
 
 // fewLabels reports whether n labels are few enough for a cluster kernel: each
-// costs as much as some thousand unlabelled examples, and the kernel has to be
-// that of all of them.
+// costs as much as some thousand unlabelled examples, and all of them must be under
+// the same kernel.
 func (l *Learner) fewLabels(n int) bool { return n <= min(l.opt.Labels, l.opt.Tuning) }
 
 // mapped returns the features of examples, row by row.
@@ -95,8 +97,8 @@ func mapAll(feats *rff.Features, z []float32, size int, p *rff.Points) {
 	})
 }
 
-// affinities returns t, row by row, for n points with features z and u
-// landmarks with features zu, size of them each, taken up in blocks.
+// affinities returns t, row by row, for n points with features z and u landmarks
+// with features zu, each of length size, processed in blocks.
 func affinities(z []float32, n int, zu []float32, u, size, block int) []float64 {
 	t := make([]float64, n*u)
 	part, out := make([]float32, n*block), make([]float32, n*u)
@@ -136,8 +138,8 @@ func spreadOf(t []float64, n, u int, spread float64) float64 {
 	return max(s/max(spread, 1e-6), 1e-12)
 }
 
-// smoothed returns m for n points whose features are z. Those of the landmarks
-// are kept, for the points that come later.
+// smoothed returns m for n points with features z. It keeps the features of the
+// landmarks for later points.
 func (c *cluster) smoothed(feats *rff.Features, size int, z []float32, n int) []float32 {
 	block, u := feats.Block(), len(c.points)
 	if c.z == nil {
@@ -161,7 +163,7 @@ func (c *cluster) smoothed(feats *rff.Features, size int, z []float32, n int) []
 	return out
 }
 
-// dropCluster returns to the plain kernel where labels are no longer few.
+// dropCluster returns to the plain kernel once labels are no longer few.
 func (l *Learner) dropCluster(fresh int) {
 	if l.cluster.weight > 0 && !l.fewLabels(int(min(l.labelled, 1<<30))+fresh) {
 		l.cluster, l.average = cluster{}, average{}
@@ -169,8 +171,8 @@ func (l *Learner) dropCluster(fresh int) {
 	}
 }
 
-// surveyDue reports whether so many more unlabelled examples have come that
-// the cluster kernel is to be chosen again.
+// surveyDue reports whether there are so many more unlabelled examples that the
+// cluster kernel should be chosen again.
 func (l *Learner) surveyDue(last bool) bool {
 	if !l.opt.wantsCluster() || len(l.Recent()) < leastLandmarks || l.unlab+l.Skipped() == l.surveyed {
 		return false

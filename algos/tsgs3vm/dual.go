@@ -14,41 +14,41 @@ import (
 )
 
 const (
-	// chunk is the number of unlabelled points whose features are held at a
-	// time: 1 MiB of 4,096 features.
+	// chunk is the number of unlabelled points whose features are in memory at a
+	// time: 1 MiB for 4,096 features.
 	chunk = 64
-	// sweepLimit bounds the coordinate updates of an arm in one step, so that
-	// its time does not grow with the number of labels.
+	// sweepLimit bounds the coordinate updates of an arm in one step, so that its
+	// time does not grow with the number of labels.
 	sweepLimit = 256
-	// rampSteps is the number of unlabelled minibatches over which C* rises to
-	// its value, after the labelled solution has formed.
+	// rampSteps is the number of unlabelled minibatches over which C* rises to its
+	// value, after the labelled solution has formed.
 	rampSteps = 10
-	// restartUpdates and lastUpdates bound the coordinate updates of an arm
-	// after a restart and at the end, polishTol ends them before.
+	// restartUpdates and lastUpdates bound the coordinate updates of an arm after a
+	// restart and at the end; polishTol is their tolerance.
 	restartUpdates, lastUpdates, polishTol = 40_000, 200_000, 3e-4
 )
 
-// dual learns with a fixed set of D features. Its decision functions, the
-// arms, each have w = w_L + w_U:
+// dual learns with a fixed set of D features. Its decision functions, the arms,
+// each have w = w_L + w_U:
 //
 //	w_L = Σ_i α_i y_i z_i,   0 ≤ α_i ≤ c,   by dual coordinate ascent:
 //	      α_i ← clamp(α_i + (1 − y_i f(x_i))/‖z_i‖², 0, c v_i),  v_i the weight of i
 //	w_U ← (1−γ) w_U − Σ_u β_u sign(u'(f)) z_u over a minibatch,
 //	      β_u = min(γ C*/B |u'(f(x_u))|, (1 − |f(x_u)|)/‖z‖²)
 //
-// which is the fixed point f = −C mean l' k − C* E[u' k] of the paper's steps
-// (eq. 7), with the labelled part solved instead of sampled, and with implicit
-// unlabelled steps that stop at the margin. For 200 labels the useful C is 100
-// to 1,000; a stochastic step of that size would be larger than the margin.
+// That is the fixed point f = −C mean l' k − C* E[u' k] of the paper's steps (eq.
+// 7), with the labelled part solved instead of sampled, and with implicit
+// unlabelled steps that stop at the margin. For 200 labels the useful C is 100 to
+// 1,000; a stochastic step of that size would be larger than the margin.
 //
-// While a sweep takes all labels held, each step ends near the optimum. With
-// more labels than that the last iterate is off by what the latest ones did to
-// it, the more the noisier they are. The model is then a mean of the iterates,
-// which is better than the optimum on the pool, too, once there have been more
-// labels than it holds.
+// While a sweep covers all labels held, each step ends near the optimum. With more
+// labels than that, the last iterate is off by the effect of the latest labels, the
+// more so the noisier they are. Then the model is a mean of the iterates, which is
+// also better than the optimum on the pool once there have been more labels than it
+// holds.
 //
 // A label that leaves the pool leaves its coefficient behind in w_L, unless the
-// pool is a window, in which case its share is taken back.
+// pool is a window: then its contribution is subtracted.
 type dual struct {
 	opt  options
 	loss loss
@@ -56,8 +56,8 @@ type dual struct {
 
 	scored  scored
 	z       [][]float32 // features of the labelled points, by slot, as cosines
-	m       [][]float32 // what they add to w: z itself without a cluster kernel
-	q       []float64   // ⟨z,m⟩, which is k(x,x)
+	m       [][]float32 // their contributions to w: z itself without a cluster kernel
+	q       []float64   // ⟨z,m⟩, that is, k(x,x)
 	y, v    []float64   // labels and weights
 	fold    []int       // by slot, while cross-validating
 	cursor  int
@@ -72,12 +72,12 @@ type dual struct {
 type arm struct {
 	rho   float64
 	semi  bool      // learns from unlabelled points
-	fold  int       // the labels of this fold, from 1 on, are not learned; 0: all are
-	w, wl []float64 // wl, the labelled part, is w itself where there is no other
+	fold  int       // the labels of this fold, from 1, are not learned; 0: all are
+	w, wl []float64 // wl, the labelled part, is w itself if there is no other
 	b, bl float64
 	a     []float64 // by slot
-	score tally
-	mean  iterates // served, if there are any; else the last one is
+	score evidence
+	mean  iterates // served, if there are any; otherwise the last one is
 }
 
 func newArm(rho float64, semi bool, fold, features int) *arm {
@@ -108,10 +108,11 @@ func newDual(o options) *dual {
 	return d
 }
 
-// norm turns products of cosines into kernel values.
+// norm converts products of cosines to kernel values.
 func (d *dual) norm() float64 { return 2 / float64(d.opt.Features) }
 
-// features returns all features of the points, row by row, until the next call.
+// features returns all features of the points, row by row, valid until the next
+// call.
 func (d *dual) features(l *Learner, xs []stream.Vec) []float32 {
 	n := len(xs) * d.opt.Features
 	if len(d.buf) < n {
@@ -127,10 +128,10 @@ func (d *dual) value(w []float64, b float64, z []float32) float64 {
 	return float64(d.norm()*vec.DotMixed(z, w)) + float64(d.opt.Bias*b)
 }
 
-// decision returns the last iterate's f at a point with the given features.
+// decision returns f of the last iterate at a point with the given features.
 func (d *dual) decision(a *arm, z []float32) float64 { return d.value(a.w, a.b, z) }
 
-// squares sets q[r] to ⟨z_r,m_r⟩ and the bias, which is k(x_r,x_r), for rows of
+// squares sets q[r] to ⟨z_r,m_r⟩ plus the bias, that is, k(x_r,x_r), for rows of
 // size features z and m.
 func squares(q []float64, z, m []float32, size int, bias float64) {
 	norm := 2 / float64(size)
@@ -144,7 +145,7 @@ func squares(q []float64, z, m []float32, size int, bias float64) {
 						sum[k] += float64(v) * float64(m[k*size+j]) // exact
 					}
 				}
-			} else { // the same, without waiting for one sum to go on with the next
+			} else { // the same, without waiting for one sum before continuing with the next
 				z0, z1, z2, z3 := z[:size], z[size:][:size], z[2*size:][:size], z[3*size:][:size]
 				m0, m1, m2, m3 := m[:size], m[size:][:size], m[2*size:][:size], m[3*size:][:size]
 				var s0, s1, s2, s3 float64
@@ -165,7 +166,7 @@ func squares(q []float64, z, m []float32, size int, bias float64) {
 
 const squaresAtOnce = 4
 
-// shift adds t·z to the arm, to its labelled part too if labelled is set.
+// shift adds t·z to the arm, and to its labelled part if labelled is set.
 func (d *dual) shift(a *arm, t float64, z []float32, labelled bool) {
 	vec.AxpyMixed(t, z, a.w)
 	a.b += t
@@ -175,8 +176,8 @@ func (d *dual) shift(a *arm, t float64, z []float32, labelled bool) {
 	}
 }
 
-// relax does one dual coordinate step for the point in a slot and returns how
-// far it was from optimal.
+// relax does one dual coordinate step for the point in a slot and returns how far
+// it was from optimal.
 func (d *dual) relax(a *arm, c float64, i int, y float64) float64 {
 	if a.fold > 0 && a.fold == d.fold[i] {
 		return 0
@@ -195,8 +196,8 @@ func (d *dual) relaxAt(a *arm, c float64, i int, z, m []float32, q, y float64) f
 	return by
 }
 
-// eachArm calls f for the arms, which have nothing to do with each other, some at
-// a time; steps is how many points are gone through with each.
+// eachArm calls f for the arms, which are independent, several at a time; steps is
+// the number of points processed with each.
 func (d *dual) eachArm(steps int, f func(arms []*arm, first int)) {
 	work := float64(len(d.arms)*steps*d.opt.Features) / 4
 	par.Split(len(d.arms), 1, work, func(from, to int) { f(d.arms[from:to], from) })
@@ -220,7 +221,7 @@ func (d *dual) step(l *Learner, draw *samplers.Draw) {
 	d.choose(l, false)
 }
 
-// average takes the iterates into their means.
+// average adds the iterates to their means.
 func (d *dual) average() {
 	if len(d.z) <= sweepLimit {
 		return
@@ -230,7 +231,7 @@ func (d *dual) average() {
 	}
 }
 
-// model returns the coefficients and the bias of what an arm would serve.
+// model returns the coefficients and the bias that an arm would serve.
 func (a *arm) model() (w []float64, b float64) {
 	if a.mean.n > 0 {
 		return a.mean.w, a.mean.b
@@ -238,7 +239,8 @@ func (a *arm) model() (w []float64, b float64) {
 	return a.w, a.b
 }
 
-// predict returns what an arm would serve at a point with the given features.
+// predict returns the decision that an arm would serve at a point with the given
+// features.
 func (d *dual) predict(a *arm, z []float32) float64 {
 	w, b := a.model()
 	return d.value(w, b, z)
@@ -251,7 +253,7 @@ func (d *dual) forget() {
 	}
 }
 
-// prepare computes the features of the pool where they are not known.
+// prepare computes missing features of the pool.
 func (d *dual) prepare(l *Learner) {
 	if d.ready {
 		return
@@ -283,7 +285,7 @@ func (d *dual) row(z []float32, r int) []float32 {
 	return z[r*d.opt.Features : (r+1)*d.opt.Features]
 }
 
-// place makes z, m and q those of the point in slot i, which is x.
+// place sets z, m and q of slot i to those of the point x.
 func (d *dual) place(i int, x *stream.Example, z, m []float32, q float64) {
 	if i == len(d.z) {
 		d.z, d.m, d.q = append(d.z, nil), append(d.m, nil), append(d.q, 0)
@@ -325,9 +327,10 @@ func (d *dual) takeLabelled(l *Learner, draw *samplers.Draw) {
 	}
 }
 
-// learn takes the first step on each of some labelled examples with features z,
-// for which k(x,x) is q, and which are in slots of the sample that were old's. It scores the models of all
-// arms on each before they learn it, and returns the loss of the first one.
+// learn does the first step on each of the labelled examples xs. z are their
+// features, q is their k(x,x), slots their slots in the sample, which old occupied
+// before. It scores the models of all arms on each example before they learn it,
+// and returns the loss of the first arm.
 func (d *dual) learn(l *Learner, xs []*stream.Example, slots []int, old []*stream.Example, z, m []float32, q []float64) (loss float64) {
 	c, n := d.box(l), len(xs)
 	gone, said := make([][]float32, n), make([]float64, n*len(d.arms))
@@ -361,8 +364,8 @@ func (d *dual) learn(l *Learner, xs []*stream.Example, slots []int, old []*strea
 	return loss
 }
 
-// learnOne takes an arm's first step on an example; gone is what the one before
-// in its slot has added to w, if that is to be taken back.
+// learnOne does an arm's first step on an example. gone is what the slot's previous
+// example added to w, if that is to be subtracted.
 func (d *dual) learnOne(a *arm, y float64, slot int, old *stream.Example, gone, z, m []float32, q, c float64) {
 	if slot < 0 {
 		if next, _ := d.ascend(a, c, 0, z, q, y); next > 0 {
@@ -380,8 +383,8 @@ func (d *dual) learnOne(a *arm, y float64, slot int, old *stream.Example, gone, 
 	d.relaxAt(a, c, slot, z, m, q, y)
 }
 
-// takeUnlabelled takes a minibatch of unlabelled points in; their features are
-// known, or nil.
+// takeUnlabelled learns from a minibatch of unlabelled points. known has their
+// features, or is nil.
 func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 	if !d.arms[len(d.arms)-1].semi {
 		return
@@ -440,8 +443,7 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 	l.uLoss, l.inside, l.share = loss/n, float64(inside)/n, float64(positive)/n
 }
 
-// sweep goes over at most limit labelled points and returns the largest
-// violation.
+// sweep processes at most limit labelled points and returns the largest violation.
 func (d *dual) sweep(l *Learner, limit int) float64 {
 	n := len(d.z)
 	steps := min(n, limit)
@@ -461,8 +463,8 @@ func (d *dual) sweep(l *Learner, limit int) float64 {
 	return slices.Max(worst)
 }
 
-// polish sweeps until no coefficient is far from optimal, or so many updates
-// an arm are done.
+// polish sweeps until no coefficient is far from optimal, for at most so many
+// updates per arm.
 func (d *dual) polish(l *Learner, updates int) {
 	for range updates / max(len(d.z), 1) {
 		if d.sweep(l, len(d.z)) < polishTol {
@@ -483,11 +485,11 @@ func (d *dual) finish(l *Learner) {
 	d.choose(l, true)
 }
 
-// replayed is the number of minibatches after which w_U has forgotten that it
-// began from 0, (1−γ)^60 = 5 % at the default step, and C* has long risen.
+// replayed is the number of minibatches after which w_U has forgotten that it began
+// at 0, (1−γ)^60 = 5 % at the default step, and C* has long risen.
 const replayed = 60
 
-// replayFloats bounds the features that are kept meanwhile.
+// replayFloats bounds the features kept meanwhile.
 const replayFloats = 1 << 24
 
 // replay learns from the recent unlabelled examples again.
@@ -505,7 +507,7 @@ func (d *dual) replay(l *Learner) {
 	})
 }
 
-// restart learns from what is kept with new features.
+// restart learns from what is held, with new features.
 func (d *dual) restart(l *Learner, last bool) {
 	d.ready, d.since = false, 0
 	d.forget()
@@ -521,7 +523,7 @@ func (d *dual) restart(l *Learner, last bool) {
 		}
 	}
 	d.polish(l, restartUpdates)
-	if !last { // else finish is about to do so
+	if !last { // otherwise finish is about to do so
 		d.replay(l)
 	}
 }

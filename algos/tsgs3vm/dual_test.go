@@ -96,7 +96,7 @@ func TestServes(t *testing.T) {
 		d := g.solver.(*dual)
 		d.arms = append(d.arms, newArm(0.5, true, 0, 64), newArm(1, true, 0, 64))
 		for i, p := range c.scores {
-			d.arms[i+1].score = tally{live: p}
+			d.arms[i+1].score = evidence{live: p}
 		}
 		d.choose(g, false)
 		m := d.view(g)

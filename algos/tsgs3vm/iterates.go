@@ -6,7 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// meanSteps is the number of steps that the mean of the iterates is over.
+// meanSteps is the number of steps that the mean of the iterates covers.
 const meanSteps = 64
 
 // iterates is the mean of the last n iterates, coefficients and bias.
@@ -16,7 +16,7 @@ type iterates struct {
 	n uint64
 }
 
-// add takes the iterate scale·w with bias b in, with linear weights at first.
+// add adds the iterate scale·w with bias b. The weights are linear at first.
 func (m *iterates) add(w []float64, scale, b float64) {
 	if m.w == nil {
 		m.w = make([]float64, len(w))

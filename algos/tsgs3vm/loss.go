@@ -6,14 +6,14 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// loss is the loss on unlabelled points, which keeps the boundary away from
-// them.
+// loss is the loss on unlabelled points, which keeps the decision boundary away
+// from them.
 type loss struct {
 	name    string
 	printed bool // derivatives as in the paper's table, for demonstration
 }
 
-// shift is the paper's s of the ramp, which is flat where |r| < −s.
+// shift is the paper's s of the ramp, which is flat for |r| < −s.
 const shift = -0.3
 
 // value returns u(r).
@@ -42,8 +42,8 @@ func bump(r float64) float64 {
 	return float64(x[0])
 }
 
-// slope returns u'(r). At 0 it is 0, an element of Clarke's subdifferential:
-// the first step, from f = 0, favours no class.
+// slope returns u'(r). At 0 it is 0, an element of Clarke's subdifferential: the
+// first step, from f = 0, favours no class.
 func (u loss) slope(r float64) float64 {
 	a := math.Abs(r)
 	if u.name == "da" {
@@ -66,8 +66,8 @@ func (u loss) slope(r float64) float64 {
 	return -math.Copysign(1, r)
 }
 
-// printedSlope is the paper's table, which lacks the sign of r, and whose ramp
-// has one side.
+// printedSlope is the paper's table, which lacks the sign of r and whose ramp has
+// one side.
 func (u loss) printedSlope(r, a float64) float64 {
 	switch {
 	case u.name == "ramp" && r >= shift && r < 1:
@@ -91,7 +91,8 @@ func (u loss) slopeBound() float64 {
 // huber is half the width of the quadratic part of the Huber hinge.
 const huber = 0.5
 
-// hingeValue returns l(r, y): the hinge, or the Huber hinge, which is smooth.
+// hingeValue returns l(r, y): the hinge loss, or the Huber hinge loss, which is
+// smooth.
 func hingeValue(smooth bool, r, y float64) float64 {
 	z := 1 - float64(y*r)
 	if !smooth {

@@ -11,10 +11,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// scored keeps the features of the points that a learner's model has scored
-// last: a label is predicted before it is learned, and both need them, which
-// is most of the work. Points are compared by value, so that it does not matter
-// whose memory they are in. No value depends on what is kept.
+// scored caches the features of the points scored last by a learner's model. A
+// label is predicted before it is learned, and both need the features, which are
+// most of the work. Points are compared by value, so it does not matter whose
+// memory they are in. No value depends on what is cached.
 type scored struct {
 	mu    sync.Mutex
 	feats *rff.Features
@@ -24,7 +24,7 @@ type scored struct {
 	arena stream.Arena // of xs
 }
 
-// keep notes the points that z has the features of.
+// keep records that z has the features of the points xs.
 func (s *scored) keep(feats *rff.Features, size int, xs []stream.Vec) {
 	s.feats, s.size, s.xs = feats, size, s.xs[:0]
 	s.arena.Reset()
@@ -37,8 +37,8 @@ func (s *scored) keep(feats *rff.Features, size int, xs []stream.Vec) {
 	}
 }
 
-// find returns the features of the points, row by row, if they are next to
-// each other among those kept, else nil.
+// find returns the features of the points, row by row, if they are consecutive in
+// the cache, otherwise nil.
 func (s *scored) find(feats *rff.Features, size int, xs []stream.Vec) []float32 {
 	if s.feats != feats || s.size != size || len(xs) == 0 {
 		return nil
@@ -55,8 +55,8 @@ func equal(x, z stream.Vec) bool {
 	return x.Sparse() == z.Sparse() && slices.Equal(x.Val, z.Val) && slices.Equal(x.Idx, z.Idx)
 }
 
-// sums is the Sums of a model, which keeps the features. It returns false while
-// another goroutine uses those that are kept.
+// sums is Sums of a model, but fills the cache. It returns false if the cache is in use
+// elsewhere.
 func (s *scored) sums(m *rffmodel.Model, dst []float64, xs []stream.Vec, p *rff.Points) bool {
 	if m.Fresh || !s.mu.TryLock() {
 		return false
@@ -66,7 +66,7 @@ func (s *scored) sums(m *rffmodel.Model, dst []float64, xs []stream.Vec, p *rff.
 	if len(s.z) < len(xs)*size {
 		s.z = make([]float32, len(xs)*size)
 	}
-	s.feats = nil // while z is being written
+	s.feats = nil // invalid while z is being written
 	b := m.Feats.Block()
 	mapAll(m.Feats, s.z, size, p)
 	par.Split(len(xs), 1, float64(len(xs)*size)/4, func(from, to int) {

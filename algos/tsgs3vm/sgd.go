@@ -12,43 +12,43 @@ import (
 )
 
 const (
-	// windowTol is what a dropped block's weight may still be where the window
-	// is chosen.
+	// windowTol is the remaining weight of a block at which the automatic window
+	// drops it.
 	windowTol = 1e-6
-	// leastScale is where the lazy scale is folded into the coefficients.
+	// leastScale is the lazy scale at which it is folded into the coefficients.
 	leastScale = 1e-100
 )
 
-// sgd takes the paper's steps (eq. 7, algorithm 1, generalised to minibatches
-// and blocks of m features):
+// sgd does the paper's steps (eq. 7, algorithm 1, generalised to minibatches and
+// blocks of m features):
 //
 //	ζ_t     = C mean_B l'(f_t(x_l), y_l) φ_t(x_l) φ_t(·) + C* mean_B u'(f_t(x_u)) φ_t(x_u) φ_t(·)
 //	f_{t+1} = (1 − γ_t) f_t − γ_t ζ_t
 //
-// with φ_t the features of a new block, of one of W blocks in turn, or all. The
-// coefficients are those of cosines, so that the 2/m of φφ' is in them; shrinking
-// multiplies the scale only. The decisions on the labelled points held are kept
-// up to date with each step; unlabelled ones are new and pay the whole sum.
+// with φ_t the features of a new block, of one of W blocks in turn, or all
+// features. The coefficients are those of cosines, so they include the 2/m of φφ';
+// shrinking multiplies only the scale. The decisions on the labelled points held
+// are updated with each step; unlabelled ones are new and take the whole sum.
 //
-// With C = c n the steps are longer than the margin for as long as labels come,
-// so that the last iterate is hardly better than chance when there have been
-// thousands. With fixed features, where it costs a vector, the model between
-// steps is a mean of the iterates; the paper's, which has fresh ones, is the
-// last, and so is that after Finish, which lets the steps shrink.
+// With C = c n the steps are longer than the margin for as long as labels come, so
+// that after thousands of them the last iterate is hardly better than chance. With
+// fixed features, where it costs one vector, the model between steps is a mean of
+// the iterates. The paper's version, with fresh features, uses the last iterate; so
+// does the model after Finish, which lets the steps shrink.
 type sgd struct {
 	opt  options
 	loss loss
 
-	coef  []float64 // by slot, to be multiplied by scale
+	coef  []float64 // by slot, without the factor scale
 	scale float64
 	b     float64   // the bias is opt.Bias·b
 	t     uint64    // steps since the start or the last restart
-	next  uint64    // blocks used so far
+	next  uint64    // number of blocks used so far
 	f     []float64 // decisions on the labelled points, by slot of the pool
 
 	gamma, largest float64  // of the last step
-	dropped        float64  // bound on what dropping a block changed
-	mean           iterates // the model, if there are any; else the last one is
+	dropped        float64  // bound on the change from dropping a block
+	mean           iterates // the model, if there are any; otherwise the last one is
 	add            []float64
 	slope, unlab   []float64 // −γC times the mean of l' by slot, −γC* u'/B
 	buf            []float32
@@ -68,7 +68,7 @@ func (s *sgd) window() int {
 	if s.opt.Window > 0 || s.opt.Schedule == "decay" {
 		return s.opt.Window
 	}
-	// ⌈ln tol / ln(1−γ)⌉, in plain arithmetic.
+	// ⌈ln tol / ln(1−γ)⌉, in portable arithmetic.
 	keep, w := 1-s.rate(1), 0
 	for left := 1.0; left > windowTol && w < 1<<20; w++ {
 		left *= keep
@@ -103,8 +103,8 @@ func (s *sgd) averages() bool { return s.opt.Tuning > 0 && s.opt.Draw == "fixed"
 // forget makes the last iterate the model.
 func (s *sgd) forget() { s.mean = iterates{} }
 
-// iterate takes one step with unlabelled points xs, whose features are z, or
-// nil where they are not known.
+// iterate does one step with the unlabelled points xs. z has their features, or is
+// nil.
 func (s *sgd) iterate(l *Learner, xs []stream.Vec, z []float32) {
 	s.t++
 	s.slope = append(s.slope[:0], make([]float64, l.Len())...)
@@ -142,15 +142,15 @@ func (s *sgd) iterate(l *Learner, xs []stream.Vec, z []float32) {
 		s.f[i] += float64(s.opt.Bias * db)
 	}
 	s.grow(l)
-	for _, slot := range s.turn() {
+	for _, slot := range s.slots() {
 		s.addBlock(l, slot, labels, xs, z, unlab)
 	}
 }
 
-// defaultRho is the ρ of a solver that has no arms to choose from.
+// defaultRho is ρ for a solver without arms to choose from.
 const defaultRho = 0.1
 
-// admit takes new labels in, with their decisions.
+// admit adds new labels, with their decisions.
 func (s *sgd) admit(l *Learner, d *samplers.Draw) {
 	fresh := d.Join
 	if len(fresh) == 0 {
@@ -172,8 +172,8 @@ func (s *sgd) admit(l *Learner, d *samplers.Draw) {
 	l.hinge = loss / float64(len(fresh))
 }
 
-// drawLabels sets dst[slot] to the mean of l', weighed, over the labelled minibatch, the
-// share of the slot.
+// drawLabels sets dst[slot] to the slot's part of the weighted mean of l' over the
+// labelled minibatch.
 func (s *sgd) drawLabels(l *Learner, dst []float64) {
 	smooth, n := s.opt.Hinge == "huber", l.Len()
 	slope := func(i int) float64 {
@@ -231,7 +231,7 @@ func (s *sgd) shrink(keep float64) {
 	}
 }
 
-// grow makes room for a new block; the one that has left the window goes.
+// grow makes room for a new block, dropping the one that leaves the window.
 func (s *sgd) grow(l *Learner) {
 	if s.opt.Draw != "fresh" {
 		s.next++
@@ -269,8 +269,8 @@ func (s *sgd) eachLabelled(l *Learner, block uint64, visit func(at int, z []floa
 	s.each(l, block, l.vectors(l.Sample()), s.known, visit)
 }
 
-// each calls visit with the block's features of each point, from all of theirs
-// where they are known.
+// each calls visit with the block's features of each point, taken from known if
+// that is not nil.
 func (s *sgd) each(l *Learner, block uint64, xs []stream.Vec, known []float32, visit func(at int, z []float32)) {
 	m := s.opt.Block
 	if len(known) > 0 {
@@ -292,8 +292,8 @@ func (s *sgd) each(l *Learner, block uint64, xs []stream.Vec, known []float32, v
 	}
 }
 
-// turn lists the slots that the step just begun changes.
-func (s *sgd) turn() []int {
+// slots returns the slots that the step just begun changes.
+func (s *sgd) slots() []int {
 	slots := len(s.coef) / s.opt.Block
 	if s.opt.Draw != "fixed" {
 		return []int{int((s.next - 1) % uint64(slots))}
@@ -305,8 +305,8 @@ func (s *sgd) turn() []int {
 	return all
 }
 
-// addBlock adds the step's coefficients to a slot and brings the decisions on
-// the labelled points up to date.
+// addBlock adds the step's coefficients to a slot and updates the decisions on the
+// labelled points.
 func (s *sgd) addBlock(l *Learner, slot int, labels []float64, xs []stream.Vec, zu []float32, unlab []float64) {
 	m := s.opt.Block
 	s.add = append(s.add[:0], make([]float64, m)...)
@@ -335,8 +335,8 @@ func (s *sgd) addBlock(l *Learner, slot int, labels []float64, xs []stream.Vec, 
 	vec.Axpy64(1/s.scale, s.add, s.coef[slot*m:(slot+1)*m])
 }
 
-// finish takes further steps on what is held, unless the options are the
-// paper's, which has one pass.
+// finish does further steps on what is held, unless the options are the paper's,
+// which makes one pass.
 func (s *sgd) finish(l *Learner) {
 	s.forget()
 	if s.opt.Tuning > 0 {
@@ -350,14 +350,13 @@ func (s *sgd) finish(l *Learner) {
 const (
 	// restartSteps follow a change of gamma or c, lastSteps end a stream.
 	restartSteps, lastSteps = 20, 150
-	// settleSteps at a time follow these with fixed features, mostSteps in all,
-	// until |f|² changes by less than settleTol. With the weights that 200
-	// labels need it is at first a hundred times what it will be, and falls as
-	// 1/t².
+	// With fixed features, settleSteps follow at a time, at most mostSteps, until
+	// |f|² changes by less than settleTol. With the weights that 200 labels need,
+	// it is at first a hundred times too large, and falls as 1/t².
 	settleSteps, mostSteps, settleTol = 250, 8000, 0.02
 )
 
-// converge takes steps until the norm of f hardly changes.
+// converge does steps until the norm of f hardly changes.
 func (s *sgd) converge(l *Learner) {
 	before := s.squared()
 	for n := 0; n < mostSteps; n += settleSteps {
@@ -370,12 +369,12 @@ func (s *sgd) converge(l *Learner) {
 	}
 }
 
-// squared returns |f|² but for a constant factor.
+// squared returns |f|² up to a constant factor.
 func (s *sgd) squared() float64 {
 	return float64(vec.Dot64(s.coef, s.coef)*s.scale) * s.scale
 }
 
-// restart takes steps from 0.
+// restart learns again from 0.
 func (s *sgd) restart(l *Learner, last bool) {
 	clear(s.coef)
 	if s.opt.Draw == "fresh" {
@@ -384,12 +383,12 @@ func (s *sgd) restart(l *Learner, last bool) {
 	s.scale, s.b, s.t = 1, 0, 0
 	s.forget()
 	clear(s.f)
-	if !last { // else finish is about to do so
+	if !last { // otherwise finish is about to do so
 		s.settle(l, restartSteps)
 	}
 }
 
-// settle takes n steps on the labels and the recent unlabelled examples held.
+// settle does n steps on the labels and the recent unlabelled examples held.
 func (s *sgd) settle(l *Learner, n int) {
 	size := s.opt.Features
 	var z []float32
@@ -401,8 +400,8 @@ func (s *sgd) settle(l *Learner, n int) {
 	l.rerun(n, z, func(xs []stream.Vec, z []float32) { s.iterate(l, xs, z) })
 }
 
-// decide sets dst[i] to the decision on the point with features z[i], adding
-// in the order in which a Model does.
+// decide sets dst[i] to the decision on the point with features z[i], summed in the
+// same order as in a Model.
 func (s *sgd) decide(dst []float64, z []float32) {
 	size, m := s.opt.Features, s.opt.Block
 	for i := range dst {

@@ -1,7 +1,7 @@
-// Package tsgs3vm learns kernel SVMs from few labels among many examples, with
-// random Fourier features: tsgs3vm from labelled and unlabelled examples, dsg
-// from the labelled ones alone, and frs3vm, the baseline for both, with features
-// that are drawn once.
+// Package tsgs3vm learns semi-supervised kernel SVMs, from few labels among many
+// examples, with random Fourier features: tsgs3vm from labelled and unlabelled
+// examples, dsg from the labelled ones alone, and frs3vm, the baseline for both,
+// with features that are drawn once.
 //
 // Options are stable; the package has no other API.
 package tsgs3vm
@@ -22,16 +22,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Learner is the part that all solvers share: pools, schedule, features and
-// the choice of gamma and c.
+// Learner is the part that all solvers share: pools, schedule, features and the
+// choice of gamma and c.
 //
-// A step is due as soon as a minibatch of BatchU unlabelled examples is
-// complete, or enough labelled ones have come (see samplers.Pools). So either
-// kind may be missing for as long as it likes: without unlabelled examples the
-// labels drive the steps, and without further labels the unlabelled minibatches
-// do, with the labels that are kept. Before there is any label an unlabelled
-// example can only enter the sample of recent ones, since f = 0 and u'(0) = 0
-// would not move.
+// A step is due as soon as a minibatch of BatchU unlabelled examples is complete,
+// or enough labelled ones have come (see samplers.Pools). So either kind may be
+// absent for any length of time: without unlabelled examples the labels drive the
+// steps; without further labels the unlabelled minibatches do, with the labels that
+// are held. Before the first label, an unlabelled example can only enter the sample
+// of recent ones, since f = 0 and u'(0) = 0 would not move.
 //
 // Not safe for concurrent use.
 type Learner struct {
@@ -40,7 +39,7 @@ type Learner struct {
 	seed uint64
 
 	gamma, c float64 // as chosen; gamma is 0 until the warm-up is over
-	tuned    int     // labels at which gamma and c were last chosen
+	tuned    int     // number of labels when gamma and c were last chosen
 	surveyed uint64  // unlabelled examples seen at that time
 	cluster  cluster
 	average  average
@@ -49,31 +48,31 @@ type Learner struct {
 	rng *rng.Source
 
 	step            uint64
-	dim             int    // of the examples in steps
-	labelled, unlab uint64 // taken in by steps
-	positive        uint64 // of labelled
+	dim             int    // dimension of the examples in steps
+	labelled, unlab uint64 // numbers of examples in steps
+	positive        uint64 // positive ones among labelled
 	solver          solver
 	model           *rffmodel.Model
-	points          rff.Points // scratch
+	points          rff.Points // scratch memory
 	vecs            []stream.Vec
 	hinge, uLoss    float64 // means over the last batches
 	inside, share   float64
 }
 
-// solver is what a step does.
+// solver does the learning of a step.
 type solver interface {
-	// prepare gets ready for the sample to change, before a step.
+	// prepare is called before the sample changes, at the start of a step.
 	prepare(l *Learner)
-	// step learns from new labelled examples and an unlabelled minibatch,
-	// either of which may be empty.
+	// step learns from new labelled examples and an unlabelled minibatch; either
+	// may be empty.
 	step(l *Learner, d *samplers.Draw)
 	// labels returns the number of labelled examples in the objective that are
-	// held, of which a step that is under way has not seen all.
+	// held. A step in progress has not seen all of them.
 	labels() int
 	// finish completes the optimisation.
 	finish(l *Learner)
-	// restart learns again from what is held, with other features or weights;
-	// last is set where a bounded stream has ended.
+	// restart learns again from what is held, with other features or weights; last
+	// is set at the end of a bounded stream.
 	restart(l *Learner, last bool)
 	// view returns the present model.
 	view(l *Learner) *rffmodel.Model
@@ -125,7 +124,7 @@ func (l *Learner) setGamma(gamma float64) error {
 	return nil
 }
 
-// Add takes an example in. The one that ends the warm-up sets gamma.
+// Add adds an example. The one that ends the warm-up sets gamma.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	fate, err := l.Pools.Add(x)
 	if l.Warm() {
@@ -141,8 +140,8 @@ func (o *options) supervised() bool { return !(o.Cluster > 0) && o.noLoss() }
 func (o *options) noLoss() bool { return o.Rho == 0 && !o.Ratio }
 
 func (l *Learner) endWarmup() {
-	// Distances of finite points are positive and finite: the width is valid
-	// unless they are absurd, in which case 1 will do.
+	// Distances of finite points are positive and finite. The width is valid unless
+	// they are absurd, in which case 1 will do.
 	if l.setGamma(kernel.AutoGamma(l.Vecs(), l.opt.Kernel == "laplacian")) != nil {
 		_ = l.setGamma(1)
 	}
@@ -158,7 +157,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// advance takes one step with what is handed out.
+// advance does one step with what is handed out.
 func (l *Learner) advance(take func() *samplers.Draw) {
 	l.model = nil
 	l.step++
@@ -181,8 +180,8 @@ func (l *Learner) advance(take func() *samplers.Draw) {
 	l.tune(false)
 }
 
-// Finish learns from what is pending, the last minibatches being as small as
-// they are, and completes the optimisation.
+// Finish learns from what is pending, including incomplete minibatches, and
+// completes the optimisation.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
@@ -210,8 +209,8 @@ func (l *Learner) vectors(xs []*stream.Example) []stream.Vec {
 	return l.vecs
 }
 
-// rerun hands the recent unlabelled examples out again, in n minibatches, with
-// their features, which are z or not known.
+// rerun replays the recent unlabelled examples in n minibatches, with their
+// features from z, which may be nil.
 func (l *Learner) rerun(n int, z []float32, visit func(xs []stream.Vec, z []float32)) {
 	xs, size := samplers.Vecs(l.Recent()), l.opt.Features
 	for at := 0; n > 0; n-- {
@@ -227,8 +226,8 @@ func (l *Learner) rerun(n int, z []float32, visit func(xs []stream.Vec, z []floa
 	}
 }
 
-// weights returns n, the number of labels in the objective, and the paper's C
-// and C*, that of an arm with the given rho.
+// weights returns n, the number of labels in the objective, and the paper's C and
+// C*, the latter for an arm with the given rho.
 func (l *Learner) weights(rho float64) (n, c, cstar float64) {
 	n = float64(l.labelled)
 	if l.opt.Keep == string(samplers.Recent) {
@@ -312,7 +311,7 @@ func (l *Learner) fields(f *state.Fields) {
 	l.model = nil
 }
 
-// check refuses what no run can have left behind.
+// check refuses states that no run can have left behind.
 func (l *Learner) check(f *state.Fields) {
 	for _, x := range l.cluster.points {
 		if !kernel.Finite(x.X) {

@@ -13,42 +13,40 @@ import (
 )
 
 const (
-	// leastTuned is the number of labels from which on there is something to
-	// choose by.
+	// leastTuned is the number of labels needed for a choice.
 	leastTuned = 16
 	// tuneFolds is the number of folds of the cross-validation.
 	tuneFolds = 5
-	// settledTuned is the number of labels from which on choices of gamma and c
-	// move by no more than one place when they are made again: the first
-	// value tried.
+	// settledTuned is the number of labels from which repeated choices of gamma and
+	// c move by at most one place: the first value tried.
 	settledTuned = 128
-	// tuneSweeps bounds the passes of a solve, tuneTol ends it.
+	// tuneSweeps bounds the passes of a solve, tuneTol is its tolerance.
 	tuneSweeps, tuneTol = 40, 0.03
-	// tunePrior is how many standard errors of the error an end of an axis
-	// must be better than its middle.
+	// tunePrior is the number of standard errors by which an end of an axis must be
+	// better than its middle.
 	tunePrior = 1
-	// caution is how many standard errors a cluster kernel must be better than
-	// the kernel alone, so that unlabelled examples do no harm where they are of
-	// no use.
+	// caution is the number of standard errors by which a cluster kernel must be
+	// better than the kernel alone, so that unlabelled examples do no harm when
+	// they are useless.
 	caution = 0.5
-	// rarely is the share of the examples, 1 in so many, below which a class
-	// counts as rare where examples have weights.
+	// rarely: a class with less than 1/rarely of the examples counts as rare, if
+	// examples have weights.
 	rarely = 12
 )
 
-// tuneC are the candidates for c, tuneWidth those for gamma in units of 1/the
-// median squared distance: narrower than that suggests, because there will be
-// more points. Of a rare class there will be few, and where examples are weighed for
-// it, rareWidth are the candidates: with a narrow kernel and heavy examples the
-// model would be a hill on each of them.
+// tuneC are the candidates for c, tuneWidth those for gamma in units of 1/median
+// squared distance: narrower than that suggests, because there will be more points.
+// With a rare class, which will have few points, and examples weighed for it, the
+// candidates are rareWidth: with a narrow kernel and heavy examples the model would
+// be a hill on each of them.
 var (
 	tuneC     = [...]float64{0.1, 0.5, 2, 10, 50, 250, 1000}
 	tuneWidth = [...]float64{0.2, 0.6, 2, 6, 20}
 	rareWidth = [...]float64{0.02, 0.06, 0.2, 0.6, 2}
 )
 
-// tune chooses c and gamma by cross-validation on the labels held, once they
-// have doubled since the last choice; where last is set, one more is enough.
+// tune chooses c and gamma by cross-validation on the labels held, once they have
+// doubled since the last choice; if last is set, one more label is enough.
 func (l *Learner) tune(last bool) {
 	openC := math.IsNaN(l.opt.C) && math.IsNaN(l.opt.Lambda)
 	openGamma := math.IsNaN(l.opt.Gamma)
@@ -103,9 +101,9 @@ func (l *Learner) tune(last bool) {
 	l.solver.restart(l, last)
 }
 
-// grid is a cross-validation over kernel widths and weights. Kernel values are
-// those of the features, not of the kernel that they approximate: a large weight
-// fits their noise, too, and the choice should know that.
+// grid is a cross-validation over kernel widths and weights. Its kernel values are
+// computed from the features, not with the kernel that they approximate: a large
+// weight fits the features' noise, too, and the choice should account for that.
 type grid struct {
 	xs   []stream.Vec
 	opt  options
@@ -114,10 +112,10 @@ type grid struct {
 	v    weight.List
 	fold []int
 
-	ranks bool    // settings are judged by how they order the classes, not by errors
-	count float64 // of the examples that can be wrong
+	ranks bool    // settings are judged by how they rank the examples, not by errors
+	count float64 // number of examples that can be wrong
 
-	near, nearC float64 // only this gamma, and this c, and their neighbours are tried; 0: all
+	near, nearC float64 // only this gamma, this c, and their neighbours are tried; 0: all
 
 	points rff.Points
 	rows   *vec.Panels
@@ -137,7 +135,7 @@ type settings struct {
 	cluster  cluster
 }
 
-// newGrid returns nil where a class has too few labels.
+// newGrid returns nil if a class has too few labels.
 func newGrid(pool []*stream.Example, o options, seed uint64) *grid {
 	g := &grid{xs: samplers.Vecs(pool), opt: o, seed: seed, fold: dealFolds(pool, tuneFolds), v: weight.Of(pool)}
 	positive := 0
@@ -157,9 +155,9 @@ func newGrid(pool []*stream.Example, o options, seed uint64) *grid {
 	return g
 }
 
-// disorder returns how many examples of the rarer class a fold's order is wrong
-// by: for each, the share of those of the other class that are on the wrong side
-// of it, half for those beside it. The sum over folds is that class times 1 − AUC.
+// disorder returns how many examples of the rarer class a fold ranks wrongly: for
+// each, the share of those of the other class on the wrong side of it, ties
+// counting half. The sum over folds is the size of that class times 1 − AUC.
 func (g *grid) disorder(fold int, s []float64) float64 {
 	var of [2][]float64
 	for k, f := range g.fold {
@@ -188,8 +186,8 @@ func (g *grid) disorder(fold int, s []float64) float64 {
 	return float64(halves) / float64(2*max(len(of[0]), len(of[1])))
 }
 
-// band is the number of rows of kernel values that are computed together: those
-// to the left of a band are in the bands above.
+// band is the number of rows of kernel values computed together. Values to the left
+// of a band are in the bands above, by symmetry.
 const band = 64
 
 // setGamma computes the kernel values.
@@ -249,7 +247,7 @@ func (g *grid) setGamma(gamma float64) error {
 	return nil
 }
 
-// weigh sets the Gram matrix to that with a cluster kernel of weight a.
+// weigh sets the Gram matrix to the one with a cluster kernel of weight a.
 func (g *grid) weigh(a float64) {
 	for i, v := range g.plain {
 		if a > 0 {
@@ -259,11 +257,11 @@ func (g *grid) weigh(a float64) {
 	}
 }
 
-// search returns the best combination: fewest errors, with a prior for the
-// middle of the axes of gamma and c and one against cluster kernels; of equals
-// the one with the smaller hinge loss. Where a class is rare, errors are of the
-// order: a model that never names the class makes few others. Where models are averaged, gamma is that
-// of the heaviest average, which it returns, too.
+// search returns the best combination: fewest errors, with a prior for the middle
+// of the axes of gamma and c and one against cluster kernels; ties are broken by
+// the smaller hinge loss. With a rare class, ranking errors count: a model that
+// never predicts the class makes few others. With averaging, gamma is that of the
+// heaviest average, which is returned, too.
 func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 	n := len(g.y)
 	var all []candidate
@@ -341,8 +339,8 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 	return all[best].settings, g.mean(all, all[best].settings)
 }
 
-// around returns the range of the value nearest to last, as a ratio, and its
-// neighbours, or of all values if last is 0.
+// around returns the range of indices of the value nearest to last, as a ratio, and
+// its neighbours, or of all values if last is 0.
 func around(values []float64, last float64) (from, to int) {
 	if last == 0 {
 		return 0, len(values)
@@ -356,8 +354,8 @@ func around(values []float64, last float64) (from, to int) {
 	return max(0, k-1), min(len(values), k+2)
 }
 
-// place returns the squared distance of position i from the middle of n, 1 at
-// the ends.
+// place returns the squared distance of position i from the middle of n, 1 at the
+// ends.
 func place(i, n int) float64 {
 	if n == 1 {
 		return 0
@@ -366,8 +364,8 @@ func place(i, n int) float64 {
 	return float64(d * d)
 }
 
-// solve fits the points outside a fold, which are all if it is 0, from the
-// given start, s = Kαy.
+// solve fits the points outside a fold, all points if it is 0, from the given
+// start, s = Kαy.
 func (g *grid) solve(fold int, c float64, a, s []float64, sweeps int, tol float64) {
 	n := len(g.y)
 	for range sweeps {

@@ -1,7 +1,5 @@
-// Package state describes a state once and derives encoding, decoding and
-// listing from that description.
-//
-// A type names its values, in order, in one method:
+// Package state serialises the state of learners: a type describes its fields once,
+// in one method, and encoding, decoding and listing follow from that description.
 //
 //	func (l *Learner) fields(f *state.Fields) {
 //		f.Uint64("k", &l.k)
@@ -9,11 +7,11 @@
 //		f.Group("kernel", l.kernel.fields)
 //	}
 //
-// and state.Append(dst, l.fields) and state.Decode(data, l.fields) do the rest.
-// The wire form is a msgpack sequence of (name, value) pairs, so that it can be
-// read without the program that wrote it; arrays of numbers are msgpack bin
-// with little-endian elements, which keeps every bit. Maps never occur: the
-// same state always has the same bytes.
+// state.Append(dst, l.fields) and state.Decode(data, l.fields) do the rest. The
+// wire form is a msgpack sequence of (name, value) pairs, so that it can be read
+// without the program that wrote it. Arrays of numbers are msgpack bin with
+// little-endian elements, which preserves every bit. There are no maps, so equal
+// states have equal bytes.
 //
 // The API is stable.
 package state
@@ -32,8 +30,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// Fields is the visitor that a type's description is applied to, either to
-// write its values or to read them.
+// Fields is the visitor that a type's description is applied to, to write the
+// values or to read them.
 type Fields struct {
 	buf *bytes.Buffer // encoding
 	enc *msgpack.Encoder
@@ -45,7 +43,7 @@ type Fields struct {
 	err  error
 }
 
-// Append appends the encoding of the state that fields describes to dst.
+// Append appends to dst the encoding of the state that fields describes.
 func Append(dst []byte, fields func(*Fields)) ([]byte, error) {
 	buf := bytes.NewBuffer(dst)
 	f := &Fields{buf: buf, enc: msgpack.NewEncoder(buf)}
@@ -53,10 +51,9 @@ func Append(dst []byte, fields func(*Fields)) ([]byte, error) {
 	return buf.Bytes(), f.err
 }
 
-// Decode sets the state that fields describes from data, which must hold it
-// and nothing else. On an error the state is undefined; the error names the
-// field. No length in data makes Decode allocate more than a small multiple of
-// len(data).
+// Decode sets the state that fields describes from data, which must contain nothing
+// else. After an error the state is undefined; the error names the field. Whatever
+// lengths data claims, Decode allocates at most a small multiple of len(data).
 func Decode(data []byte, fields func(*Fields)) error {
 	r := bytes.NewReader(data)
 	f := &Fields{r: r, dec: msgpack.NewDecoder(r)}
@@ -67,15 +64,15 @@ func Decode(data []byte, fields func(*Fields)) error {
 	return f.err
 }
 
-// Decoding reports whether values are being read rather than written.
+// Decoding reports whether values are being read, not written.
 func (f *Fields) Decoding() bool { return f.r != nil }
 
-// More reports whether there is something left to read, for fields at the end
-// that older encodings lack. It is false when encoding.
+// More reports whether there is anything left to read, for trailing fields that
+// older encodings lack. It is false when encoding.
 func (f *Fields) More() bool { return f.err == nil && f.Decoding() && f.r.Len() > 0 }
 
-// Next reports whether the field that is read next is called name: for fields
-// that are written only where they say something. It is false when encoding.
+// Next reports whether the next field to read is called name, for fields that are
+// not always written. It is false when encoding.
 func (f *Fields) Next(name string) bool {
 	if !f.More() {
 		return false
@@ -91,14 +88,16 @@ func (f *Fields) Next(name string) bool {
 // Err returns the first error.
 func (f *Fields) Err() error { return f.err }
 
-// Fail records err, if no error came before, as an error of the field name.
+// Fail records err as an error of the field name, unless there has been an error
+// before.
 func (f *Fields) Fail(name string, err error) {
 	if f.err == nil && err != nil {
 		f.err = fmt.Errorf("state: field %s%s: %w", f.path, name, err)
 	}
 }
 
-// head writes the field's name, or reads and checks it; false means stop.
+// head writes the field's name, or reads and checks it. The caller stops if it
+// returns false.
 func (f *Fields) head(name string) bool {
 	if f.err != nil {
 		return false
@@ -164,7 +163,7 @@ func (f *Fields) Int64(name string, v *int64) {
 func (f *Fields) Int(name string, v *int) {
 	x := int64(*v)
 	f.Int64(name, &x)
-	// Encoding only reads, so that what is shared can be encoded.
+	// Encoding must not write to v, because the state may be shared.
 	if f.Decoding() {
 		*v = int(x)
 	}
@@ -209,7 +208,7 @@ func (f *Fields) Bytes(name string, v *[]byte) {
 	}, func() (err error) { *v, err = f.bin(); return err })
 }
 
-// array describes a slice whose elements take size bytes.
+// array describes a slice with elements of size bytes.
 func array[T any](f *Fields, name string, v *[]T, size int, put func([]byte, T), get func([]byte) T) {
 	if !f.head(name) {
 		return
@@ -305,13 +304,13 @@ func (f *Fields) Group(name string, fields func(*Fields)) {
 	f.path = outer
 }
 
-// binaryState is what the standard library's serialisable types implement.
+// binaryState is implemented by the standard library's serialisable types.
 type binaryState interface {
 	encoding.BinaryMarshaler
 	encoding.BinaryUnmarshaler
 }
 
-// Binary describes v, e.g. a random generator.
+// Binary describes v, for example a random generator.
 func (f *Fields) Binary(name string, v binaryState) {
 	var b []byte
 	var err error
@@ -325,10 +324,10 @@ func (f *Fields) Binary(name string, v binaryState) {
 	}
 }
 
-// List describes a slice of n elements: it writes or reads the length, lets
-// resize make room when reading, and visits the elements in order. least is
-// the fewest bytes that one element can take on the wire, at least 1; a length
-// that the data cannot hold is refused before resize is called.
+// List describes a slice of n elements: it writes or reads the length, calls resize
+// when reading, and visits the elements in order. least is the smallest number of
+// bytes that an element takes on the wire, at least 1. A length that does not fit
+// into the data is refused before resize is called.
 func (f *Fields) List(name string, n int, least int, resize func(n int), elem func(f *Fields, i int)) {
 	if !f.head(name) {
 		return
@@ -349,7 +348,7 @@ func (f *Fields) List(name string, n int, least int, resize func(n int), elem fu
 	}
 	outer := f.path
 	for i := 0; i < n && f.err == nil; i++ {
-		f.path = outer + name + "." // the index is left out: it would cost an allocation a step
+		f.path = outer + name + "." // without the index, which would cost an allocation per element
 		elem(f, i)
 	}
 	f.path = outer

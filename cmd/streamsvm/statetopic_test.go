@@ -86,7 +86,7 @@ func startDiskless(t *testing.T, args ...string) *diskless {
 
 var (
 	saidStored = regexp.MustCompile(`msg=checkpoint path=kafka:\S+ examples=\d+ bytes=(\d+)`)
-	saidFrom   = regexp.MustCompile(`msg="going on from a checkpoint"`)
+	saidFrom   = regexp.MustCompile(`msg="continuing from a checkpoint"`)
 )
 
 // said takes note of a line of the log.

@@ -141,7 +141,7 @@ func (t *train) check(c *cli.Call) []error {
 			errs = append(errs, c.Bad(name, fmt.Errorf(format, args...)))
 		}
 	}
-	bad(t.modelTopic != "" && t.checkpoint == "", "checkpoint", "model-topic needs it: the versions of a model go on from the checkpoints after a restart")
+	bad(t.modelTopic != "" && t.checkpoint == "", "checkpoint", "model-topic needs it: versions of a model continue from the checkpoints after a restart")
 	bad(t.promote != "" && t.modelTopic == "", "promote", "it needs --model-topic, which has the champion")
 	bad(t.retain < 1, "checkpoint-retain", "%d is less than 1", t.retain)
 	bad(t.interval < 0, "checkpoint-interval", "%v is negative", t.interval)

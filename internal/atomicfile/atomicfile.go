@@ -1,4 +1,5 @@
-// Package atomicfile writes files whose names never refer to half of them.
+// Package atomicfile writes files atomically: a file name never refers to a
+// partially written file.
 package atomicfile
 
 import (
@@ -9,13 +10,13 @@ import (
 	"github.com/streamsvm/streamsvm/internal/crash"
 )
 
-// Write puts data into the file at path, in one step.
+// Write replaces the file at path by data in one step.
 func Write(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once it has been renamed
+	defer os.Remove(f.Name()) // fails harmlessly once it has been renamed
 	_, err = f.Write(data)
 	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
 	if err != nil {

@@ -1,19 +1,18 @@
-// Package calibrate turns decisions into probabilities, on a stream: with each
-// label that comes, a map of few parameters takes one Newton step on the log
-// loss of what it said, and forgets.
+// Package calibrate turns decisions into probabilities, online (Platt scaling for
+// streams): with each label, a map with few parameters takes one Newton step on the
+// log loss of its prediction, with exponential forgetting.
 //
-// For two classes the map is a sigmoid of a function of the decision that is
-// made of six straight pieces; of more than two, a softmax with one
-// temperature. Both keep the order of decisions. What they are fed with are
-// decisions that were taken before their example was learned from, so that no
-// examples have to be held out.
+// For two classes the map is a sigmoid of a piecewise linear function of the
+// decision with six pieces; for more than two, a softmax with one temperature. Both
+// preserve the order of decisions. They are fitted to decisions made before the
+// example was learned from, so that no examples have to be held out.
 //
-// Without forgetting these are online Newton steps on a loss that is
-// exp-concave, whose regret against the best fixed map grows with the logarithm
-// of the number of examples (Hazan, Agarwal, Kale, "Logarithmic regret
-// algorithms for online convex optimization", Machine Learning 69, 2007; of
-// Platt's map: Gupta, Ramdas, "Online Platt Scaling with Calibeating", ICML
-// 2023). Forgetting gives that up, and follows streams that change.
+// Without forgetting these are online Newton steps on an exp-concave loss, whose
+// regret against the best fixed map grows with the logarithm of the number of
+// examples (Hazan, Agarwal, Kale, "Logarithmic regret algorithms for online convex
+// optimization", Machine Learning 69, 2007; for Platt's map: Gupta, Ramdas, "Online
+// Platt Scaling with Calibeating", ICML 2023). Forgetting gives up that bound in
+// order to follow streams that change.
 //
 // Results have the same bits on every machine.
 package calibrate
@@ -28,42 +27,42 @@ import (
 )
 
 const (
-	// Least is the number of labels before which there is no map to be used.
+	// Least is the number of labels before which the map is not used.
 	Least = 200
 
-	// span is about how many labels a map goes back. docs/measured/probability.md
-	// compares others, and other knots.
+	// span is the approximate number of labels that a map goes back.
+	// docs/measured/probability.md compares others, and other knots.
 	span   = 1000
 	forget = 1.0 / span
 	keep   = 1 - forget
 
 	limit     = 6    // of decisions, in units of their root mean square
-	steepest  = 20   // of slopes and bias
-	curvature = 1e-3 // what a label weighs at least, so that a step stays bounded
+	steepest  = 20   // largest slope and bias
+	curvature = 1e-3 // smallest weight of a label in the Newton matrix, so that a step stays bounded
 )
 
-// The straight pieces meet at these on each side of 0, in units of the decisions'
-// root mean square. At limit the map ends.
+// Knots of the pieces on each side of 0, in units of the root mean square of the
+// decisions. The map is constant beyond limit.
 const (
 	pieces = 3 // on each side
 	knot1  = 0.5
 	knot2  = 1
 )
 
-// three is a number for each piece of a side. An array would not be kept in
+// three has a number for each piece of a side. An array would not be kept in
 // registers.
 type three struct{ a, b, c float64 }
 
-// Map turns decisions into probabilities: the log odds of the positive class are
-// LogOdds[i] at Decisions[i], and on a straight line in between; beyond the
-// first and the last they stay what they are.
+// Map maps decisions to probabilities: the log odds of the positive class are
+// LogOdds[i] at Decisions[i], linear in between, and constant beyond the first and
+// the last.
 type Map struct {
 	Decisions []float64 // increasing
-	LogOdds   []float64 // as many, not decreasing
+	LogOdds   []float64 // as many as Decisions, nondecreasing
 }
 
 // Probability returns the probability that the label is positive, given the
-// decision; NaN for one that is NaN.
+// decision; NaN for NaN.
 func (m *Map) Probability(decision float64) float64 {
 	if decision != decision {
 		return decision
@@ -104,21 +103,21 @@ func (m *Map) check() error {
 	return nil
 }
 
-// Online learns a Map from decisions and labels in their order.
+// Online learns a Map from a sequence of decisions and labels.
 type Online struct {
 	labels         uint64
-	squares, count float64 // forgetting sums of the squares of decisions, and of 1
+	squares, count float64 // discounted sums of squared decisions, and of 1
 	bias           float64
-	weight         float64 // of the bias, by itself
-	sides          [2]side // of negative and of positive decisions
+	weight         float64 // weight of the bias alone
+	sides          [2]side // for negative and for positive decisions
 }
 
-// side is what is known of the pieces on one side of 0. The matrix of the Newton
-// step has nothing but 0 between the sides, as no decision is on both.
+// side has the statistics of the pieces on one side of 0. The Newton matrix is 0
+// between the sides, since no decision is on both.
 type side struct {
 	slopes three
-	matrix [3]three // the rows of its lower triangle
-	border three    // the row of the bias
+	matrix [3]three // lower triangle, by row
+	border three    // row of the bias
 }
 
 // NewOnline returns an Online before the first label.
@@ -127,7 +126,7 @@ func NewOnline() *Online {
 	return &Online{weight: 1, sides: [2]side{one, one}}
 }
 
-// Known reports whether enough labels have come for the map to be used.
+// Known reports whether there have been enough labels to use the map.
 func (o *Online) Known() bool { return o.labels >= Least }
 
 // Map returns the present map.
@@ -146,7 +145,7 @@ func (o *Online) Map() *Map {
 	return m
 }
 
-// unit returns the root mean square, or 1 where that is of no use.
+// unit returns the root mean square, or 1 if that is unusable.
 func unit(squares, count float64) float64 {
 	if s := math.Sqrt(squares / count); s > 1e-150 && s < 1e150 {
 		return s
@@ -154,12 +153,12 @@ func unit(squares, count float64) float64 {
 	return 1
 }
 
-// Learn takes in a label, and the decision that was taken on its example before
-// it was known. It returns what the map said before it learned: what
-// Map().Probability does, but for rounding. A decision that is not finite is
-// passed over, and gives NaN.
+// Learn updates the map with a label and the decision that was made on its example
+// beforehand. It returns the probability before the update: that of
+// Map().Probability, up to rounding. It ignores decisions that are not finite, and
+// returns NaN for them.
 func (o *Online) Learn(decision float64, positive bool) (probability float64) {
-	if !(math.Abs(decision) < 1e150) { // or its square might not be finite
+	if !(math.Abs(decision) < 1e150) { // otherwise its square might not be finite
 		return math.NaN()
 	}
 	v := min(max(decision/unit(o.squares, o.count), -limit), limit)
@@ -167,9 +166,9 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	o.squares = float64(keep*o.squares) + float64(decision*decision)
 	o.count = float64(keep*o.count) + 1
 
-	// x is how far v goes on each piece. On the side where it is not all are 0, which
-	// changes nothing: decisions are on either side as they like, and a branch on that
-	// would often be foreseen wrongly.
+	// x is the part of v on each piece. On the other side it is 0, which changes
+	// nothing. The sign of decisions is unpredictable, so doing both sides is
+	// cheaper than a branch.
 	below, above := &o.sides[0], &o.sides[1]
 	x0, x1 := along(-v, -1), along(v, 1)
 	z := above.slopes.add(below.slopes.add(o.bias, x0), x1)
@@ -181,14 +180,14 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	g := p - float64(label)
 	w := max(float64(p*(1-p)), curvature)
 	o.weight = float64(keep*o.weight) + forget + w
-	below.take(x0, w)
-	above.take(x1, w)
+	below.learn(x0, w)
+	above.learn(x1, w)
 	f0, f1 := below.factor(), above.factor()
 	c0, c1 := f0.solve(below.border), f1.solve(above.border)
 	y0, y1 := f0.solve(x0.times(g)), f1.solve(x1.times(g))
 
-	// The Newton step is that by which the matrix gives the gradient, g times x and g
-	// for the bias. The slopes have been eliminated.
+	// The Newton step is the solution of matrix · step = gradient, the gradient
+	// being g times x, and g for the bias. The slopes have been eliminated.
 	w, b := below.border.sub(o.weight, c0), below.border.sub(g, y0)
 	w, b = above.border.sub(w, c1), above.border.sub(b, y1)
 	d := b / w
@@ -198,8 +197,8 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	return p
 }
 
-// along returns how far v goes on each piece of the side where it is positive,
-// times sign.
+// along returns the part of v on each piece of the side where it is positive, times
+// sign.
 func along(v, sign float64) three {
 	return three{
 		sign * min(max(v, 0), knot1),
@@ -208,7 +207,7 @@ func along(v, sign float64) three {
 	}
 }
 
-// add returns b + x·y, the terms added one by one.
+// add returns b + x·y, adding one term at a time.
 func (x three) add(b float64, y three) float64 {
 	return b + float64(x.a*y.a) + float64(x.b*y.b) + float64(x.c*y.c)
 }
@@ -218,7 +217,8 @@ func (x three) sub(b float64, y three) float64 {
 	return b - float64(x.a*y.a) - float64(x.b*y.b) - float64(x.c*y.c)
 }
 
-// step changes the slopes by the step of which that of the bias is d.
+// step changes the slopes by their part of the Newton step, given the bias's part
+// d.
 func (s *side) step(d float64, c, y three) {
 	s.slopes = three{slope(s.slopes.a, y.a, c.a, d), slope(s.slopes.b, y.b, c.b, d), slope(s.slopes.c, y.c, c.c, d)}
 }
@@ -227,9 +227,9 @@ func slope(old, y, c, d float64) float64 {
 	return min(max(old-(y-float64(c*d)), 0), steepest)
 }
 
-// take takes in a label of weight w at x: all that has come weighs less from now on,
-// and what was there at the beginning as it did.
-func (s *side) take(x three, w float64) {
+// learn adds a label of weight w at x. Everything before is discounted, and the
+// prior is restored to its full weight.
+func (s *side) learn(x three, w float64) {
 	a, u := &s.matrix, &s.border
 	wx := x.times(w)
 	a[0].a = float64(keep*a[0].a) + forget + float64(wx.a*x.a)
@@ -245,7 +245,7 @@ func (x three) times(c float64) three {
 	return three{float64(c * x.a), float64(c * x.b), float64(c * x.c)}
 }
 
-// factor returns the factors of the matrix.
+// factor returns the factorisation of the matrix.
 func (s *side) factor() (f factors) {
 	a := &s.matrix
 	f.ra = 1 / a[0].a
@@ -257,7 +257,7 @@ func (s *side) factor() (f factors) {
 	return f
 }
 
-// factors are those of a matrix L·D·Lᵀ with ones on the diagonal of L: what is below
+// factors is a factorisation L·D·Lᵀ with a unit diagonal in L: the elements below
 // it, and the inverse of D.
 type factors struct{ ba, ca, cb, ra, rb, rc float64 }
 
@@ -301,7 +301,7 @@ func (o *Online) Fields(f *state.Fields) {
 	}
 }
 
-// list returns the numbers of the side in the order in which a state has them.
+// list returns the numbers of the side in the order of the state.
 func (s *side) list() [12]*float64 {
 	a := &s.matrix
 	return [...]*float64{

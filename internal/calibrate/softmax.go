@@ -9,22 +9,22 @@ import (
 )
 
 // Softmax is the map for more than two classes: the probability of a class is
-// proportional to the exponential of Slope times its score in units of Scale. A
-// score that is 12 units below the largest, or more, counts as 12 below.
+// proportional to the exponential of Slope times its score in units of Scale.
+// Scores 12 units or more below the largest count as 12 below.
 type Softmax struct {
-	Slope float64 // not negative
-	Scale float64 // positive
+	Slope float64 // ≥ 0
+	Scale float64 // > 0
 }
 
-// Probabilities sets dst[k] to the probability of class k, given the scores of
-// all classes; dst may be scores. The class with the largest score has the
-// largest probability. Where a score is NaN or infinite, all are NaN.
+// Probabilities sets dst[k] to the probability of class k, given the scores of all
+// classes; dst may be scores. The class with the largest score has the largest
+// probability. If a score is NaN or infinite, all are NaN.
 func (m *Softmax) Probabilities(dst, scores []float64) {
 	relative(dst, scores, m.Scale)
 	softmax(dst, m.Slope)
 }
 
-// relative sets dst to the differences of the scores from the largest one.
+// relative sets dst to the scores minus the largest one.
 func relative(dst, scores []float64, scale float64) {
 	top := math.Inf(-1)
 	for _, s := range scores {
@@ -38,7 +38,7 @@ func relative(dst, scores []float64, scale float64) {
 	}
 }
 
-// softmax replaces scores, of which none is positive.
+// softmax replaces scores, none of which is positive.
 func softmax(v []float64, slope float64) {
 	sum := 0.0
 	for k := range v {
@@ -61,25 +61,24 @@ func (m *Softmax) Fields(f *state.Fields) {
 	}
 }
 
-// OnlineSoftmax learns a Softmax from scores and classes in their order.
+// OnlineSoftmax learns a Softmax from a sequence of scores and classes.
 type OnlineSoftmax struct {
 	labels         uint64
-	squares, count float64 // forgetting sums of the variances of scores, and of 1
+	squares, count float64 // discounted sums of the variances of scores, and of 1
 	slope, curve   float64
-	v, p           []float64 // of the present example; no part of the state
+	v, p           []float64 // scratch for the present example; not part of the state
 }
 
 // NewOnlineSoftmax returns an OnlineSoftmax before the first label.
 func NewOnlineSoftmax() *OnlineSoftmax { return &OnlineSoftmax{slope: 1, curve: 1} }
 
-// Map returns the present map, and whether enough labels have come for it to be
-// used.
+// Map returns the present map, and whether there have been enough labels to use it.
 func (o *OnlineSoftmax) Map() (Softmax, bool) {
 	return Softmax{Slope: o.slope, Scale: unit(o.squares, o.count)}, o.labels >= Least
 }
 
-// Learn takes in a label, from 0 to len(scores)−1, and the scores of its example
-// before it was known. Scores that are not finite are passed over.
+// Learn updates the map with a label, from 0 to len(scores)−1, and the scores of
+// its example from before. It ignores scores that are not finite.
 func (o *OnlineSoftmax) Learn(scores []float64, class int) {
 	var mean, square float64
 	for _, s := range scores {
@@ -99,7 +98,7 @@ func (o *OnlineSoftmax) Learn(scores []float64, class int) {
 	o.squares = float64((1-forget)*o.squares) + square
 	o.count = float64((1-forget)*o.count) + 1
 
-	// The loss slope·(−v_class) + ln Σ exp(slope·v_k) has these derivatives.
+	// Derivatives of the loss slope·(−v_class) + ln Σ exp(slope·v_k).
 	var first, second float64
 	for k, v := range o.v {
 		first += float64(o.p[k] * v)

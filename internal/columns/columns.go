@@ -1,4 +1,5 @@
-// Package columns writes lists of examples, and offsets, into states.
+// Package columns encodes lists of examples, column by column, and offsets as part of a
+// state.
 package columns
 
 import (
@@ -12,10 +13,10 @@ import (
 
 var errShape = errors.New("lengths do not agree")
 
-// Examples describes a list of examples under the given name. They are
-// written column by column, which takes a fraction of the space and time of a
-// list of records. When decoding, every example gets memory of its own, so
-// that dropping one frees it.
+// Examples describes a list of examples under the given name. They are stored
+// column by column, which takes a fraction of the space and time of a list of
+// records. When decoding, every example gets its own memory, so that dropping one
+// frees it.
 func Examples(f *state.Fields, name string, list *[]*stream.Example) {
 	f.Group(name, func(f *state.Fields) {
 		var c columns
@@ -40,7 +41,7 @@ type columns struct {
 	labelled []bool
 	sparse   []bool
 	nnz      []int32 // len(X.Val)
-	idx      []int32 // of the sparse examples, one after the other
+	idx      []int32 // of the sparse examples, concatenated
 	val      []float32
 	idLen    []int32 // empty if no example has an ID
 	id       []byte
@@ -81,7 +82,7 @@ func (c *columns) fields(f *state.Fields) {
 	c.counts.Named(f, "represents", len(c.seq))
 }
 
-// examples appends the examples to list, checking everything: the columns may
+// examples appends the examples to list. It validates everything: the columns may
 // come from a damaged file.
 func (c *columns) examples(list []*stream.Example) ([]*stream.Example, error) {
 	n := len(c.seq)

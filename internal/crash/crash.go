@@ -1,17 +1,17 @@
-// Package crash decides what a panic does to the program.
+// Package crash makes a panic end the program at once, before anything inconsistent
+// is stored or published.
 //
-// Where a program has called Install, a panic on a goroutine that is covered by
-// Recover ends the process at once: one line on standard error, the stacks in a
-// file, and an exit code. No deferred function further out runs, and no other
-// goroutine gets past Hold, so nothing is stored or published on the way down. To
-// the outside it is as if the process had been killed at that moment, which
-// checkpoints are made for.
+// After Install, a panic on a goroutine covered by Recover ends the process: one
+// line on standard error, the stacks in a file, and an exit code. No outer deferred
+// function runs, and no other goroutine gets past Hold, so nothing is stored or
+// published on the way down. To the outside it is as if the process had been killed
+// at that moment, and checkpoints are designed for that.
 //
-// Nothing turns a panic into an error to go on with: the state may be half
-// changed, and a model made of it would be wrong without anybody noticing.
+// A panic is never turned into an error to continue from: the state may be half
+// changed, and a model made from it could be wrong without anybody noticing.
 //
-// Where nothing is installed, as in a program that uses streamsvm as a library, a
-// panic stays what it is in Go.
+// Without Install, as in a program that uses streamsvm as a library, panics behave
+// as usual in Go.
 package crash
 
 import (
@@ -26,15 +26,15 @@ import (
 // Panic is a panic that has been caught.
 type Panic struct {
 	Value any
-	// Doing says what was being done; "" where that is not known.
+	// Doing describes what was being done; "" if unknown.
 	Doing string
 	// At is the function that panicked, with its file and line.
 	At    string
-	Stack []byte // of its goroutine
+	Stack []byte // stack of its goroutine
 }
 
-// Error returns the value and the stack, which is what Go prints where a Panic
-// ends a program that has not called Install.
+// Error returns the value and the stack. Go prints it when a Panic ends a program
+// that has not called Install.
 func (p *Panic) Error() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }
 
 var (
@@ -42,35 +42,36 @@ var (
 	ending    atomic.Bool
 )
 
-// Install has panics reported to out, in the name of the program, and then end the
-// process by exit, which must not return.
+// Install makes panics be reported to out, under the program's name, and then end
+// the process by calling exit, which must not return.
 func Install(program string, out io.Writer, exit func()) {
 	end := func(p *Panic) { finish(program, out, exit, p) }
 	installed.Store(&end)
 }
 
-// Recover ends the process if the goroutine panics. It is deferred, after (which
-// means it runs before) whatever must not run then: functions that flush, commit,
-// or tell other goroutines that work has been done. doing says what is being done,
-// and may be nil; it must not wait for a lock.
+// Recover ends the process if the goroutine panics. Defer it after (so that it runs
+// before) anything that must not run then: functions that flush, commit, or tell
+// other goroutines that work is done. doing describes what is being done, and may
+// be nil; it must not wait for a lock.
 func Recover(doing func() string) {
 	end := installed.Load()
 	if end == nil {
-		return // without recover, so that Go reports the panic as it always does
+		return // without recover, so that Go reports the panic as usual
 	}
 	v := recover()
 	if v == nil {
 		return
 	}
 	if ending.Swap(true) {
-		select {} // another panic was first
+		select {} // another goroutine panicked first
 	}
 	p := Caught(v)
 	p.Doing = describe(doing)
 	(*end)(p)
 }
 
-// describe survives a doing that fails on the state that the panic has left.
+// describe calls doing and survives if that panics, since the panic may have left a
+// broken state.
 func describe(doing func() string) (text string) {
 	defer func() {
 		if recover() != nil {
@@ -83,9 +84,9 @@ func describe(doing func() string) (text string) {
 	return doing()
 }
 
-// Hold returns at once while all is well. Once a panic is about to end the process
-// it never returns. It is called before whatever others can see: a rename, a
-// commit, a clean exit.
+// Hold normally returns at once. Once a panic is ending the process it never
+// returns. Call it before anything that others can see: a rename, a commit, a clean
+// exit.
 func Hold() {
 	if ending.Load() {
 		select {}
@@ -95,8 +96,8 @@ func Hold() {
 // Go runs f on a goroutine whose panics end the process.
 func Go(f func()) { go Func(f)() }
 
-// Func returns f for whoever starts goroutines, or calls back on one of theirs: a
-// panic in it ends the process.
+// Func wraps f, for use by code that starts goroutines or calls back on its own: a
+// panic in f ends the process.
 func Func(f func()) func() {
 	return func() {
 		defer Recover(nil)
@@ -104,7 +105,7 @@ func Func(f func()) func() {
 	}
 }
 
-// Task is Func for functions with an error.
+// Task is Func for functions that return an error.
 func Task(f func() error) func() error {
 	return func() error {
 		defer Recover(nil)
@@ -112,9 +113,9 @@ func Task(f func() error) func() error {
 	}
 }
 
-// Caught returns the panic whose value a deferred function has recovered. The
-// function that panicked is known until that deferred function returns. A Panic
-// that was passed on from another goroutine stays as it is.
+// Caught returns the panic whose value a deferred function has recovered. It must
+// be called while that deferred function runs, since only then is the function that
+// panicked known. A Panic passed on from another goroutine is returned unchanged.
 func Caught(v any) *Panic {
 	if p, ok := v.(*Panic); ok {
 		return p

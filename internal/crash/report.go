@@ -14,7 +14,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/version"
 )
 
-// about is what a report says besides the panic itself.
+// about has the context of a report besides the panic itself.
 var about struct {
 	sync.Mutex
 	context
@@ -22,20 +22,20 @@ var about struct {
 
 type context struct {
 	command    string
-	dir        string // for the stacks; "" where there is none
-	checkpoint string // the last one
-	debug      bool   // stacks go to standard error too
+	dir        string // directory for the stacks; "" if there is none
+	checkpoint string // description of the last one
+	debug      bool   // print stacks on standard error too
 }
 
-// Command says which command of the program runs, and whether its user wants to
-// see stacks on standard error.
+// Command sets the command of the program that is running, and whether its user
+// wants stacks on standard error.
 func Command(name string, debug bool) {
 	about.Lock()
 	defer about.Unlock()
 	about.context = context{command: name, debug: debug}
 }
 
-// Dir says where the stacks go: an existing directory.
+// Dir sets the directory for the stacks, which must exist.
 func Dir(dir string) {
 	about.Lock()
 	defer about.Unlock()
@@ -50,7 +50,7 @@ func Checkpoint(text string) {
 }
 
 // reportFor bounds how long a process lives after a panic: a disk that does not
-// answer, or a pipe that nobody reads, must not keep it.
+// answer, or a pipe that nobody reads, must not keep it alive.
 const reportFor = 5 * time.Second
 
 // finish reports p and ends the process.
@@ -70,7 +70,7 @@ func finish(program string, out io.Writer, exit func(), p *Panic) {
 	exit()
 }
 
-// report writes the line, and the stacks where they are to go.
+// report prints the line, and writes the stacks if there is a directory for them.
 func (c *context) report(program string, out io.Writer, p *Panic, now time.Time) {
 	text := c.stacks(p, now)
 	line := program + ": panic"
@@ -102,7 +102,7 @@ func (c *context) report(program string, out io.Writer, p *Panic, now time.Time)
 	}
 }
 
-// stacks describes the panic for those who look for the defect.
+// stacks returns the full report for whoever looks for the defect.
 func (c *context) stacks(p *Panic, now time.Time) string {
 	all := make([]byte, 1<<20)
 	all = all[:runtime.Stack(all, true)]
@@ -110,11 +110,11 @@ func (c *context) stacks(p *Panic, now time.Time) string {
 		version.Text(), now.UTC().Format(time.RFC3339Nano), c.command, p.Doing, p.Value, p.Stack, all)
 }
 
-// maxFiles is how many files of stacks are kept, so that a program that is started
+// maxFiles is the number of stack files kept, so that a program that is restarted
 // again and again does not fill the disk.
 const maxFiles = 10
 
-// write puts the stacks into a file, if there is a directory for it.
+// write writes the stacks to a file, if there is a directory for it.
 func (c *context) write(text string, now time.Time) (path string, err error) {
 	if c.dir == "" {
 		return "", nil
@@ -122,7 +122,7 @@ func (c *context) write(text string, now time.Time) (path string, err error) {
 	if _, err := os.Stat(c.dir); err != nil {
 		return "", err
 	}
-	old, _ := filepath.Glob(filepath.Join(c.dir, "panic-*.txt")) // in the order of their times
+	old, _ := filepath.Glob(filepath.Join(c.dir, "panic-*.txt")) // ordered by time
 	for len(old) >= maxFiles {
 		_ = os.Remove(old[0])
 		old = slices.Delete(old, 0, 1)

@@ -1,14 +1,14 @@
-// Package delta says what has changed between two encodings of a model, and
-// makes the newer one of the older one and that difference, to the bit.
+// Package delta computes binary patches between two encodings of a model, and
+// applies them.
 //
-// It knows nothing of models: a difference is a list of runs to copy from the
-// base and of bytes to insert. A run may come from another offset than the one
-// that it goes to, so that a number that takes a byte more, or an array that
-// has grown, does not make all that lies behind it new.
+// It knows nothing about models: a patch is a list of runs to copy from the base
+// and of bytes to insert. A run may come from another offset than the one it goes
+// to, so that a number that takes a byte more, or an array that has grown, does not
+// make everything after it new.
 //
-// The bytes of a patch are described in docs/formats/delta.md. It has the
-// hashes of base and result, so a patch that is applied to anything else than
-// what it was made for is refused.
+// docs/formats/delta.md describes the bytes of a patch. A patch has the hashes of
+// base and result, so it is refused if it is applied to anything other than its
+// base.
 package delta
 
 import (
@@ -23,18 +23,17 @@ import (
 const magic = "ssd1"
 
 const (
-	// leastRun is the shortest run that is worth a copy where the shift stays
-	// as it is, which costs about three bytes.
+	// leastRun is the shortest run worth copying with the current shift. A copy
+	// takes about three bytes.
 	leastRun = 8
-	// leastMove is the shortest run for which the shift is changed.
+	// leastMove is the shortest run worth a change of the shift.
 	leastMove = 32
-	// window is the number of bytes that are looked up, stride the distance of
-	// the places in base that can be found: any run of window+stride-1 bytes
-	// holds one of them.
+	// window is the number of bytes looked up in an index of base, which has every
+	// stride-th position: any run of window+stride-1 bytes contains one of them.
 	window, stride = 16, 32
 )
 
-// Diff returns a patch that makes next of base. It takes time linear in the
+// Diff returns a patch that turns base into next. It takes time linear in the
 // lengths of both and, besides the patch, memory of at most a quarter of base.
 func Diff(base, next []byte) []byte {
 	d := differ{base: base, next: next}
@@ -50,20 +49,21 @@ func Diff(base, next []byte) []byte {
 type differ struct {
 	base, next, out []byte
 
-	index []uint32 // places in base by the hash of their window: 1 + place/stride, 0 none
-	bits  int      // of a hash
+	index []uint32 // positions in base by the hash of their window: 1 + position/stride, 0 for none
+	bits  int      // bits of a hash
 
 	last int // shift of the last copy in out
 }
 
 func (d *differ) run() {
 	var (
-		at    int // in next: everything before is in out, or is about to be copied
-		copyN int // bytes before at that are about to be copied
-		shift int // from where
+		at    int // position in next: everything before it is in out, or about to be copied
+		copyN int // number of bytes before at that are about to be copied
+		shift int // their shift
 	)
 	for at < len(d.next) {
-		// Where the present run goes on, and what has to be inserted until then.
+		// Find where the present run continues, and what must be inserted before
+		// that.
 		i, s := d.find(at, shift)
 		d.op(copyN, shift, d.next[at:i])
 		at, shift = i, s
@@ -73,8 +73,7 @@ func (d *differ) run() {
 	d.op(copyN, shift, nil)
 }
 
-// op appends one step: n bytes copied with the given shift, then those
-// inserted.
+// op appends one step: a copy of n bytes with the given shift, then an insertion.
 func (d *differ) op(n, shift int, insert []byte) {
 	if n == 0 && len(insert) == 0 {
 		return
@@ -88,8 +87,8 @@ func (d *differ) op(n, shift int, insert []byte) {
 	d.out = append(d.out, insert...)
 }
 
-// find returns the first place from at on where a run that is worth a copy
-// begins, and its shift; without one, the end of next.
+// find returns the first position, from at on, of a run that is worth copying, and
+// its shift; without one, the end of next.
 func (d *differ) find(at, shift int) (int, int) {
 	look := at
 	for i := at; i < len(d.next); i++ {
@@ -99,9 +98,9 @@ func (d *differ) find(at, shift int) (int, int) {
 		if i < look || i+window > len(d.next) || len(d.base) < window {
 			continue
 		}
-		// The longer nothing is found, the less often it is looked for. The
-		// steps are odd, so that stride of them meet every place modulo stride;
-		// what they skip of a run is found backwards from where they meet it.
+		// The longer nothing is found, the less often we look. The steps are odd,
+		// so that a sequence of stride of them meets every position modulo stride;
+		// what they skip of a run is found by extending it backwards.
 		look = i + min(1+2*((i-at)/512), 31)
 		b, ok := d.lookup(i)
 		if !ok {
@@ -109,9 +108,9 @@ func (d *differ) find(at, shift int) (int, int) {
 		}
 		n := d.same(b, i)
 		if n < window {
-			continue // another window of the same hash
+			continue // a different window with the same hash
 		}
-		// A refusal costs no more than leastMove comparisons.
+		// A rejected candidate costs at most leastMove comparisons.
 		back := 0
 		for back < i-at && back < b && d.base[b-back-1] == d.next[i-back-1] {
 			back++
@@ -123,7 +122,7 @@ func (d *differ) find(at, shift int) (int, int) {
 	return len(d.next), shift
 }
 
-// lookup returns a place in base whose window may equal that at i in next.
+// lookup returns a position in base whose window may equal the one at i in next.
 func (d *differ) lookup(i int) (int, bool) {
 	if d.index == nil {
 		d.build()
@@ -132,7 +131,7 @@ func (d *differ) lookup(i int) (int, bool) {
 	return int(p-1) * stride, p > 0
 }
 
-// build enters the places of base. Of those with the same hash the first one
+// build indexes the positions of base. Of those with the same hash the first one
 // stays.
 func (d *differ) build() {
 	n := (len(d.base)-window)/stride + 1
@@ -152,7 +151,7 @@ func (d *differ) hash(b []byte, i int) uint64 {
 
 func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// same returns how many bytes agree from b in base and i in next on.
+// same returns the number of equal bytes from b in base and i in next on.
 func (d *differ) same(b, i int) int {
 	if b < 0 || b > len(d.base) {
 		return 0
@@ -181,7 +180,7 @@ type header struct {
 	baseSum, resultSum uint64
 }
 
-// read takes the header off a patch.
+// read parses the header of a patch.
 func read(patch []byte) (h header, ops []byte, err error) {
 	if len(patch) < len(magic) || string(patch[:len(magic)]) != magic {
 		return h, nil, errFormat
@@ -201,18 +200,16 @@ func read(patch []byte) (h header, ops []byte, err error) {
 	return h, b[16:], nil
 }
 
-// Size returns the length of what the patch makes, as far as its header says
-// so.
+// Size returns the length of the result according to the patch's header.
 func Size(patch []byte) (int, error) {
 	h, _, err := read(patch)
 	return h.result, err
 }
 
-// Patch returns what patch makes of base, which it does not change. It copes
-// with any patch: it is read to its end before the result is allocated, so that
-// the result is as large as the patch says, which is for the caller to limit,
-// see Size. Its errors are ErrBase and those that say what is wrong with the
-// patch.
+// Patch applies patch to base, which it does not change. It is safe for untrusted
+// patches: it validates the whole patch before allocating the result, whose size is
+// the one in the header. Limiting that is up to the caller, see Size. It returns
+// ErrBase or an error that says what is wrong with the patch.
 func Patch(base, patch []byte) ([]byte, error) {
 	h, ops, err := read(patch)
 	if err != nil {
@@ -225,7 +222,7 @@ func Patch(base, patch []byte) ([]byte, error) {
 		return nil, err
 	}
 	out := make([]byte, 0, h.result)
-	_ = walk(ops, h, func(from, n int, insert []byte) { // it has just been checked
+	_ = walk(ops, h, func(from, n int, insert []byte) { // has just been validated
 		out = append(append(out, base[from:from+n]...), insert...)
 	})
 	if sum := xxhash.Sum64(out); sum != h.resultSum {
@@ -234,8 +231,8 @@ func Patch(base, patch []byte) ([]byte, error) {
 	return out, nil
 }
 
-// walk calls do for every step, with the place and number of the bytes of base
-// to copy and the bytes to insert.
+// walk calls do for every step, with the position and number of bytes to copy from
+// base and the bytes to insert.
 func walk(ops []byte, h header, do func(from, n int, insert []byte)) error {
 	at, shift := 0, 0
 	for len(ops) > 0 {

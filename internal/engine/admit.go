@@ -12,19 +12,20 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// admission is what the admission of records depends on: the records before, as far
-// as they were admitted, and what the learner takes. It does not depend on the
-// preprocessing, which is not known before the warm-up has ended.
+// admission is the state on which it depends whether a record is accepted: the
+// records accepted before it, and the limits of the learner. The preprocessing does
+// not matter, since records must be accepted or refused before the warm-up has
+// fitted it.
 type admission struct {
 	limits algos.Limits
-	dim    int // of dense examples; 0 before the first
-	index  int // the largest of a feature, from 1 on
-	// seen holds the features from dim on that have not been 0 in some example;
-	// nil unless limits.Distinct asks for it.
+	dim    int // number of features of dense examples; 0 before the first
+	index  int // largest feature index so far, from 1
+	// seen holds the features from dim on that were nonzero in some example; nil
+	// unless limits.Distinct is set.
 	seen map[int32]struct{}
 }
 
-// limits returns what the learner takes, with all features hashed if that is
+// limits returns the learner's limits, given that all features are hashed if so
 // configured.
 func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits, error) {
 	l, err := cfg.Spec.New(env, options)
@@ -38,7 +39,7 @@ func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits,
 	lim := limited.Limits()
 	for _, most := range []int{lim.Features, lim.Distinct} {
 		if most > 0 && cfg.HashDim > most {
-			return lim, fmt.Errorf("learner %s takes at most %d features (option %s), they are to be hashed to %d", cfg.Spec.Name, most, lim.Option, cfg.HashDim)
+			return lim, fmt.Errorf("learner %s takes at most %d features (option %s), but hashing gives %d", cfg.Spec.Name, most, lim.Option, cfg.HashDim)
 		}
 	}
 	if cfg.HashDim > 0 {
@@ -47,12 +48,15 @@ func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits,
 	return lim, nil
 }
 
-// Admit sets it.Err if the example, though well formed, does not suit the
-// stream, the task or the learner: dense examples must agree on their
-// dimension, numbers must be finite and below algos.TooLarge, labels be those of
-// the task, and features within the learner's limits. Records must be admitted
-// in order; Consume admits those that it is given. A class that is new gets its
-// number here.
+// Admit sets it.Err if the example is well formed but does not fit the stream, the
+// task or the learner: dense examples must agree on their dimension, numbers must
+// be finite and below algos.TooLarge, labels must fit the task, and features must
+// be within the learner's limits. Records must be admitted in order; Consume admits
+// the ones it is given. A new class gets its number here.
+//
+// This is the only place where an example can be refused. Its record can still
+// become a dead letter here, and has not yet left a trace in preprocessing,
+// measures or learner.
 func (e *Engine) Admit(it *Item) {
 	if it.Err == nil {
 		it.Err = e.check(it)
@@ -103,10 +107,10 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 		return refuse(stream.StageWeight, stream.ReasonLimit, sift.HeaderKey, fmt.Errorf("the record was sifted, and learner %s cannot weigh examples", e.cfg.Spec.Name))
 	}
 	if w := x.Importance(); !(w >= leastWeight && w <= mostWeight) {
-		return refuse(stream.StageLearn, stream.ReasonLimit, "weight", fmt.Errorf("%g is not from %g to %g", w, leastWeight, mostWeight))
+		return refuse(stream.StageLearn, stream.ReasonLimit, "weight", fmt.Errorf("%g is outside [%g,%g]", w, leastWeight, mostWeight))
 	}
 	if !e.isLabel(it) {
-		if err := e.admission.pass(x.X); err != nil {
+		if err := e.admission.accept(x.X); err != nil {
 			return refuse(stream.StageLearn, stream.ReasonLimit, "x", fmt.Errorf("%w, learner %s", err, e.cfg.Spec.Name))
 		}
 	}
@@ -114,7 +118,8 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 	return nil
 }
 
-// The weights that learners take: sums of more different ones would be rounding.
+// Bounds on the weights that learners accept. With a wider range, sums would lose
+// the small weights to rounding.
 const (
 	leastWeight = 1e-6
 	mostWeight  = 1e6
@@ -122,8 +127,9 @@ const (
 
 var errNotFinite = errors.New("not a finite number")
 
-// tooLarge returns the position of the first value that is not finite or too
-// large for learners, and an error that says so. Hashing may add all values up.
+// tooLarge returns the position of the first value that is not finite or too large
+// for learners, and an error that says which. With hashing, all values may add up
+// in one bucket, so their sum is limited too.
 func (e *Engine) tooLarge(x stream.Vec) (int, error) {
 	if e.cfg.HashDim == 0 && below(x.Val, algos.TooLarge) {
 		return 0, nil
@@ -141,9 +147,9 @@ func (e *Engine) tooLarge(x stream.Vec) (int, error) {
 	return 0, nil
 }
 
-// below reports whether all values are smaller than limit in size, which those
-// that are not finite are not. The limit is a float32, as it is for learners: that
-// of algos.TooLarge is a little smaller than the constant.
+// below reports whether |v| < limit for all values, which is false for NaN and
+// infinity. The limit is a float32, as in learners: algos.TooLarge rounded to
+// float32 is slightly smaller than the constant.
 func below(val []float32, limit float32) bool {
 	for _, v := range val {
 		if !(v < limit && v > -limit) {
@@ -153,8 +159,9 @@ func below(val []float32, limit float32) bool {
 	return true
 }
 
-// pass lets an example through, or says why the learner does not take it.
-func (g *admission) pass(x stream.Vec) error {
+// accept records an example within the learner's limits, or returns why the learner
+// does not take it.
+func (g *admission) accept(x stream.Vec) error {
 	if most := g.limits.Features; most > 0 && x.Dim() > most {
 		return fmt.Errorf("feature %d is beyond the limit of %d (option %s)", x.Dim(), most, g.limits.Option)
 	}
@@ -162,7 +169,7 @@ func (g *admission) pass(x stream.Vec) error {
 		if n := g.distinct(x); n > most {
 			return fmt.Errorf("%d features in all are more than the limit of %d (option %s)", n, most, g.limits.Option)
 		}
-		g.see(x)
+		g.record(x)
 	}
 	if !x.Sparse() {
 		g.dim = len(x.Val)
@@ -171,8 +178,8 @@ func (g *admission) pass(x stream.Vec) error {
 	return nil
 }
 
-// distinct returns how many features there have been after x. Those of dense
-// examples count, whether they are 0 or not.
+// distinct returns how many distinct features there are once x is counted. All
+// features of a dense example count, 0 or not.
 func (g *admission) distinct(x stream.Vec) int {
 	if !x.Sparse() {
 		n := len(x.Val)
@@ -192,8 +199,8 @@ func (g *admission) distinct(x stream.Vec) int {
 	return n
 }
 
-// see notes the features of x.
-func (g *admission) see(x stream.Vec) {
+// record adds the features of x to those seen.
+func (g *admission) record(x stream.Vec) {
 	if !x.Sparse() {
 		for j := range g.seen {
 			if int(j) < len(x.Val) {
@@ -212,7 +219,8 @@ func (g *admission) see(x stream.Vec) {
 	}
 }
 
-// fields describes seen, which is part of a state only where it is not empty.
+// fields describes seen. It is in a state only when it is not empty, so that older
+// states still load.
 func (g *admission) fields(f *state.Fields) {
 	if g.limits.Distinct == 0 || !f.Decoding() && len(g.seen) == 0 || f.Decoding() && !f.Next("features_seen") {
 		return

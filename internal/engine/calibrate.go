@@ -6,17 +6,18 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// judge takes note of what has been decided on an example, before it was
-// learned from, and of its label. The map to probabilities is fed in the order
-// of learning: where labels come late, the decision is that of when the example
-// came, and the map that of when its label has.
-func (e *Engine) judge(decision, label, weight float64) {
+// measureBinary scores a decision that was made before its example was learned
+// from, against the label. The probability map is updated in the order of learning.
+// With late labels the decision is from the time when the example arrived, the map
+// from the time when its label did: a decision can be scored only as it was made,
+// but the map to use is the best one known.
+func (e *Engine) measureBinary(decision, label, weight float64) {
 	e.preq.AddWeighted(decision, label, weight)
 	p := math.NaN()
 	if e.calib != nil {
 		known := e.calib.Known()
-		if told := e.calib.Learn(decision, label > 0); known {
-			p = told
+		if q := e.calib.Learn(decision, label > 0); known {
+			p = q
 		}
 	}
 	if !math.IsNaN(p) {
@@ -28,8 +29,8 @@ func (e *Engine) judge(decision, label, weight float64) {
 	}
 }
 
-// calibrationFields describes what is part of a state only where something has
-// been scored. A state of before there was such a thing begins anew.
+// calibrationFields describes the calibration. It is in a state only once something
+// has been scored; states written before calibration existed start with a new map.
 func (e *Engine) calibrationFields(f *state.Fields) {
 	if e.calib != nil && (f.Next("calibration") || !f.Decoding() && e.preq.Examples() > 0) {
 		f.Group("calibration", e.calib.Fields)

@@ -15,17 +15,17 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// DefaultMaxClasses is that of Config.MaxClasses.
+// DefaultMaxClasses is the default of Config.MaxClasses.
 const DefaultMaxClasses = 64
 
-// classes are those of a stream that has more than two: those of the labels in
-// the signature, and others, which are numbered in the order in which they are
-// consumed and never renumbered. It is nil where there are two.
+// classes are the classes of a stream with more than two: first those listed in the
+// signature's labels, then the ones discovered, numbered in the order of their
+// first record and never renumbered. It is nil for two classes.
 type classes struct {
-	list   []string // what they are called in stream.Example.Class, by number
+	list   []string // stream.Example.Class, by number
 	number map[string]int
-	listed int // of list, those of the signature
-	told   int // of list, those that the learner knows
+	listed int // the first so many come from the signature
+	known  int // the first so many are known to the learner
 }
 
 func newClasses(sig *codec.Signature, most int) (*classes, error) {
@@ -40,7 +40,7 @@ func newClasses(sig *codec.Signature, most int) (*classes, error) {
 	if n > most {
 		return nil, fmt.Errorf("%d labels are listed, at most %d classes are allowed", n, most)
 	}
-	c := &classes{number: map[string]int{}, listed: n, told: n}
+	c := &classes{number: map[string]int{}, listed: n, known: n}
 	for _, label := range list {
 		name, text := label.(string)
 		if !text {
@@ -58,7 +58,8 @@ func (c *classes) add(name string) int {
 	return k
 }
 
-// check says why x, which is labelled, has a label that the stream cannot have.
+// check returns an error if x, which is labelled, has a label that is impossible in
+// this stream.
 func (c *classes) check(x *stream.Example, most int) error {
 	if x.Class != "" {
 		if _, known := c.number[x.Class]; !known && len(c.list) >= most {
@@ -72,7 +73,8 @@ func (c *classes) check(x *stream.Example, most int) error {
 	return nil
 }
 
-// resolve gives x, whose label has been checked, the number of its class.
+// resolve replaces the class name of x, which has passed check, by the number of
+// its class.
 func (c *classes) resolve(x *stream.Example) {
 	if c == nil || x.Class == "" {
 		return
@@ -86,11 +88,11 @@ func (c *classes) resolve(x *stream.Example) {
 
 // fresh reports whether the learner does not know the class of x yet.
 func (c *classes) fresh(x *stream.Example) bool {
-	return c != nil && x.Labelled && int(x.Y) >= c.told
+	return c != nil && x.Labelled && int(x.Y) >= c.known
 }
 
-// run returns how many of the first of xs can be handed over together: those
-// before one of a class that the learner does not know.
+// run returns the length of the longest prefix of xs that can be handed over
+// together: up to the first example of a class that the learner does not know.
 func (c *classes) run(xs []*stream.Example) int {
 	if c == nil {
 		return len(xs)
@@ -101,14 +103,14 @@ func (c *classes) run(xs []*stream.Example) int {
 	return len(xs)
 }
 
-// fields describes the classes found, and how many the learner knows.
+// fields describes the classes, and how many of them the learner knows.
 func (c *classes) fields(f *state.Fields) {
 	list := slices.Clone(c.list)
 	f.List("names", len(list), 1, func(n int) { list = make([]string, n) }, func(f *state.Fields, k int) {
 		f.String("name", &list[k])
 	})
 	f.Int("listed", &c.listed)
-	f.Int("told", &c.told)
+	f.Int("told", &c.known)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
@@ -120,17 +122,18 @@ func (c *classes) fields(f *state.Fields) {
 	for _, name := range list {
 		c.add(name)
 	}
-	if len(c.number) != len(list) || c.listed < 3 || c.listed > len(list) || c.told < c.listed || c.told > len(list) {
-		f.Fail("names", fmt.Errorf("%d classes, %d of them listed, %d told", len(list), c.listed, c.told))
+	if len(c.number) != len(list) || c.listed < 3 || c.listed > len(list) || c.known < c.listed || c.known > len(list) {
+		f.Fail("names", fmt.Errorf("%d classes, %d of them listed, %d known to the learner", len(list), c.listed, c.known))
 	}
 }
 
-// classFields describes the classes, which are part of a state only where there
-// are more than two.
+// classFields describes the classes; they are in a state only if there are more
+// than two.
 func (e *Engine) classFields(f *state.Fields) {
 	if f.Next("classes") || !f.Decoding() && e.classes != nil {
 		if e.classes == nil {
-			// The configuration does not know the stream.
+			// A state is being read without the configuration of its stream, as
+			// inspect does.
 			e.classes, e.preq = new(classes), eval.NewClasses(e.cfg.Window)
 			e.calib, e.soft = nil, calibrate.NewOnlineSoftmax()
 		}
@@ -138,17 +141,17 @@ func (e *Engine) classFields(f *state.Fields) {
 	}
 }
 
-// per is the number of numbers that a model says of an example: its decision, or
-// with more than two classes the scores of all.
+// per returns how many numbers a model returns per example: its decision, or one
+// score per class if there are more than two.
 func (e *Engine) per() int {
 	if e.classes == nil {
 		return 1
 	}
-	return e.classes.told
+	return e.classes.known
 }
 
-// decide sets e.decs to what the present model says of xs.
-func (e *Engine) decide(xs []stream.Vec) {
+// predict sets e.decs to the present model's predictions for xs.
+func (e *Engine) predict(xs []stream.Vec) {
 	e.decs = slices.Grow(e.decs[:0], e.per()*len(xs))[:e.per()*len(xs)]
 	if e.classes == nil {
 		e.learner.Model().Decisions(e.decs, xs)
@@ -157,35 +160,36 @@ func (e *Engine) decide(xs []stream.Vec) {
 	e.learner.Model().(algos.Scorer).Scores(e.decs, xs)
 }
 
-// say adds to t what e.decs says of example i.
-func (e *Engine) say(t *told, i int) {
+// setPrediction copies the prediction for example i from e.decs to p.
+func (e *Engine) setPrediction(p *prediction, i int) {
 	if e.classes == nil {
-		t.f = e.decs[i]
+		p.f = e.decs[i]
 		return
 	}
-	n := e.classes.told
-	t.scores = e.decs[i*n : (i+1)*n]
-	t.f = float64(algos.Largest(t.scores))
+	n := e.classes.known
+	p.scores = e.decs[i*n : (i+1)*n]
+	p.f = float64(algos.Largest(p.scores))
 }
 
-// addClasses tells the learner of the classes up to that of x. The model changes.
+// addClasses adds classes to the learner up to that of x. This changes the model,
+// so pending predictions are made first.
 func (e *Engine) addClasses(ctx context.Context, x *stream.Example) error {
-	e.answer()
+	e.resolvePredictions()
 	l, ok := e.learner.(algos.ClassAdder)
 	if !ok {
-		return fmt.Errorf("learner %s takes no further classes", e.cfg.Spec.Name)
+		return fmt.Errorf("classes cannot be added to learner %s", e.cfg.Spec.Name)
 	}
 	for e.classes.fresh(x) {
 		if err := l.AddClass(ctx); err != nil {
-			return fmt.Errorf("learner %s: class %s: %w", e.cfg.Spec.Name, e.classes.list[e.classes.told], err)
+			return fmt.Errorf("learner %s: class %s: %w", e.cfg.Spec.Name, e.classes.list[e.classes.known], err)
 		}
-		e.classes.told++
+		e.classes.known++
 	}
 	return nil
 }
 
-// Classes returns what the classes of the stream are called, by number; nil for
-// two, and for a regression.
+// Classes returns the names of the classes, by number; nil for two classes and for
+// regression.
 func (e *Engine) Classes() []string {
 	if e.classes == nil {
 		return nil

@@ -14,9 +14,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// ParseClassWeights reads a value of Config.ClassWeight: "auto" and empty, "none",
-// or weights by label, such as "fraud=10,ok=1". Labels that are not listed weigh
-// 1. given is nil but in the last case.
+// ParseClassWeights parses Config.ClassWeight: "auto" (or empty), "none", or
+// weights by label, such as "fraud=10,ok=1". Labels not listed have weight 1. given
+// is non-nil only for a list.
 func ParseClassWeights(s string) (auto bool, given map[string]float64, err error) {
 	switch s {
 	case "", "auto":
@@ -43,29 +43,31 @@ func ParseClassWeights(s string) (auto bool, given map[string]float64, err error
 	return false, given, nil
 }
 
-// classWeights are the factors by which the examples of each class count.
+// classWeights are factors on the weights of examples, by class.
 type classWeights struct {
 	auto  bool
 	given map[string]float64
-	w     []float64 // by class; nil: all 1
+	w     []float64 // by class; nil if all are 1
 }
 
-// Classes are unbalanced where one has less than 1/unbalanced of the examples
-// of the others; they are weighed up to most.
+// A class is rare if the others have more than unbalanced times its examples. Its
+// weight is at most most.
 const (
 	unbalanced = 12
 	most       = 10
-	// lookEvery is the number of labels between two looks at the counts.
-	lookEvery = 64
-	// lookBack is the number of the newest labels that are compared with all, if the
-	// window of the measures is not smaller.
-	lookBack = 1000
+	// updateEvery is the number of labels between updates of the weights.
+	updateEvery = 64
+	// recentLabels is the number of newest labels whose class frequencies are
+	// compared with those of all labels, unless the window of the measures is
+	// smaller.
+	recentLabels = 1000
 )
 
-// steps are the weights there are, so that they seldom change.
+// steps are the possible weights. A coarse grid keeps weights from changing with
+// every update.
 var steps = [...]float64{1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10}
 
-// classOf returns the number of a class, of two or more.
+// classOf returns the class number of label y, for two classes (0 and 1) or more.
 func classOf(y float64, classes int) int {
 	if classes > 2 {
 		return int(y)
@@ -76,19 +78,18 @@ func classOf(y float64, classes int) int {
 	return 0
 }
 
-// numClasses returns the number of classes that the learner knows, or 0 for a
-// regression.
+// numClasses returns the number of classes known to the learner, or 0 for regression.
 func (e *Engine) numClasses() int {
 	switch {
 	case e.cfg.Task == algos.Regress:
 		return 0
 	case e.classes != nil:
-		return e.classes.told
+		return e.classes.known
 	}
 	return 2
 }
 
-// classLabel returns the label of a class as the data have it.
+// classLabel returns the label of a class as it appears in the data.
 func (e *Engine) classLabel(class int) string {
 	if e.classes != nil {
 		return e.classes.list[class]
@@ -96,11 +97,11 @@ func (e *Engine) classLabel(class int) string {
 	return fmt.Sprint(e.cfg.Signature.Label(2*float64(class) - 1))
 }
 
-// Labels returns those of the two classes as the data have them, the negative one
-// first.
+// Labels returns the labels of the two classes as they appear in the data, the
+// negative one first.
 func (e *Engine) Labels() [2]string { return [2]string{e.classLabel(0), e.classLabel(1)} }
 
-// checkClassWeights makes the weights that are given.
+// checkClassWeights validates and sets the configured weights.
 func (e *Engine) checkClassWeights() (err error) {
 	c := &e.weights
 	if c.auto, c.given, err = ParseClassWeights(e.cfg.ClassWeight); err != nil {
@@ -142,7 +143,7 @@ func (e *Engine) checkClassWeights() (err error) {
 	return nil
 }
 
-// apply multiplies the weight of an example by that of its class.
+// apply multiplies the weight of x by the weight of its class.
 func (c *classWeights) apply(x *stream.Example) {
 	if c.w == nil || !x.Labelled {
 		return
@@ -152,7 +153,8 @@ func (c *classWeights) apply(x *stream.Example) {
 	}
 }
 
-// of returns the weight of a class, which may be newer than the weights.
+// of returns the weight of a class, 1 for a class found after the weights were
+// computed.
 func (c *classWeights) of(class int) float64 {
 	if class >= len(c.w) {
 		return 1
@@ -160,7 +162,8 @@ func (c *classWeights) of(class int) float64 {
 	return c.w[class]
 }
 
-// weighWarm weighs the examples of the warm-up by their own counts.
+// weighWarm weighs the examples of the warm-up by the class counts of the warm-up
+// itself.
 func (e *Engine) weighWarm(xs []*stream.Example) {
 	c := &e.weights
 	if c.auto {
@@ -170,40 +173,41 @@ func (e *Engine) weighWarm(xs []*stream.Example) {
 				counts[classOf(x.Y, len(counts))]++
 			}
 		}
-		c.look(counts)
+		c.update(counts)
 	}
 	for _, x := range xs {
 		c.apply(x)
 	}
 }
 
-// weigh weighs an example that goes into the block. Weights follow from the
-// labels before it, which are those scored and those in the block: they are
-// counted there, so that a state holds nothing for it while classes are balanced.
+// weigh weighs an example that joins the block. Weights are a function of the
+// labels before it: those scored, and those in the block. Both are counted anyway,
+// so that the state needs nothing more while classes are balanced.
 func (e *Engine) weigh(x *stream.Example) {
 	c := &e.weights
 	if !x.Labelled {
 		return
 	}
-	if n := int(e.preq.Examples()) + e.inBlock; c.auto && n >= max(lookEvery, e.cfg.Warmup) && n%lookEvery == 0 {
-		c.look(e.classCounts(n))
+	if n := int(e.preq.Examples()) + e.inBlock; c.auto && n >= max(updateEvery, e.cfg.Warmup) && n%updateEvery == 0 {
+		c.update(e.classCounts(n))
 	}
 	e.inBlock++
 	c.apply(x)
 }
 
-// classCounts returns how often each class has come: since the start, or, where
-// the shares have changed, of late.
+// classCounts returns the number of examples per class since the start or, if the
+// class frequencies have changed significantly, among the newest labels.
 func (e *Engine) classCounts(n int) []float64 {
 	classes := e.numClasses()
-	for _, x := range e.block { // the learner is told of classes later
+	for _, x := range e.block { // the learner may not know their classes yet
 		if x.Labelled && classes > 2 {
 			classes = max(classes, int(x.Y)+1)
 		}
 	}
-	// The measures have the newest labels of their window only. No more of the block
-	// may count, or the weights would depend on how much of it has been scored.
-	back := min(lookBack, e.cfg.Window)
+	// The measures remember only the newest labels of their window. At most that
+	// many of the block may count, or the weights would depend on how much of it
+	// has been scored already.
+	back := min(recentLabels, e.cfg.Window)
 	all, newest := make([]float64, classes), make([]float64, classes)
 	k := 0
 	for _, x := range slices.Backward(e.block) {
@@ -221,22 +225,28 @@ func (e *Engine) classCounts(n int) []float64 {
 	}
 	k += e.preq.CountNewest(newest, back-k)
 	for i, c := range newest {
-		foretold := all[i] / float64(n) * float64(k)
-		if math.Abs(c-foretold) > 4*math.Sqrt(foretold+1) {
+		// Four standard deviations of a Poisson count: if any class has become more
+		// or less frequent than that, the old counts describe another stream.
+		expected := all[i] / float64(n) * float64(k)
+		if math.Abs(c-expected) > 4*math.Sqrt(expected+1) {
 			return newest
 		}
 	}
 	return all
 }
 
-// look sets the weights from the counts of the classes: for the rarer of two
-// √(n₋/n₊), with more classes √(n̄/n_k) where n̄ is their mean; 1 where that is not
-// unbalanced beyond doubt.
-func (c *classWeights) look(counts []float64) {
+// update sets the weights from the class counts: with two classes √(n₋/n₊) for the
+// rarer one, with more √(n̄/n_k), n̄ being their mean; 1 unless a class is rare
+// beyond statistical doubt.
+func (c *classWeights) update(counts []float64) {
 	var total float64
 	for _, n := range counts {
 		total += n
 	}
+	// Hysteresis: a class becomes rare only when that is significant (three
+	// standard deviations of its count), and stops being rare only when it is
+	// clearly no longer so. Weights that flicker would disturb learners more than
+	// they help.
 	next, any := make([]float64, len(counts)), false
 	for k, n := range counts {
 		others := total - n
@@ -260,7 +270,7 @@ func (c *classWeights) look(counts []float64) {
 	}
 }
 
-// nearest returns the step that is nearest to w.
+// nearest returns the step nearest to w.
 func nearest(w float64) float64 {
 	best := steps[0]
 	for _, s := range steps {
@@ -271,9 +281,9 @@ func nearest(w float64) float64 {
 	return best
 }
 
-// fields describes the weights, which are part of a state only where they were
-// chosen and one is not 1. There are those of so many classes, or of the first ones
-// of more than two.
+// fields describes the weights. They are in a state only if they were chosen
+// automatically and one is not 1. With more than two classes a state may hold the
+// weights of the first ones only.
 func (c *classWeights) fields(f *state.Fields, classes int) {
 	if !c.auto {
 		return

@@ -30,7 +30,7 @@ func TestClassWeightRule(t *testing.T) {
 		{[]float64{200, 200, 200, 200, 200}, nil, nil},
 	} {
 		k := classWeights{auto: true, w: c.old}
-		if k.look(c.counts); !slices.Equal(k.w, c.want) {
+		if k.update(c.counts); !slices.Equal(k.w, c.want) {
 			t.Errorf("counts %v after weights %v give %v, want %v", c.counts, c.old, k.w, c.want)
 		}
 	}

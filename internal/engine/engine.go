@@ -1,9 +1,11 @@
-// Package engine drives a learner over a stream, behind package trainer.
+// Package engine runs a learner over a stream: warm-up, preprocessing, tuning, late
+// labels, test-then-train evaluation, snapshots and publication. Package trainer is
+// its public face.
 //
-// Engine is the part that decides what is learned: a state machine without
-// goroutines, clocks or input and output, so that equal streams give equal
-// bits. Run feeds an Engine from a source through a bounded queue and carries
-// its snapshots to the checkpoint store and the model topic.
+// Engine decides what is learned. It is a state machine without goroutines, clocks
+// or I/O, so that equal streams give equal bits. Run feeds an Engine from a source
+// through a bounded queue, and takes its snapshots to the checkpoint store and the
+// model topic.
 package engine
 
 import (
@@ -25,47 +27,49 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// Config is everything that a state depends on besides the stream; see
+// Config is everything besides the stream that the state depends on; see
 // trainer.Options.
 type Config struct {
 	Spec algos.Spec
-	// Preset names the learner's preset; Options overrides it, as text.
+	// Preset names the learner's preset; Options overrides its values, as text.
 	Preset  string
 	Options map[string]string
 	Task    algos.Task
 	Seed    uint64
-	// Scale is one of prep.Scales; Span, that of the scale running, 0 is
-	// prep.DefaultSpan.
+	// Scale is one of prep.Scales. Span is the averaging length of scale running,
+	// in examples; 0 is prep.DefaultSpan.
 	Scale   string
 	Span    int
 	HashDim int
-	// ClassWeight is what ParseClassWeights reads.
+	// ClassWeight is parsed by ParseClassWeights.
 	ClassWeight string
-	// Warmup 0 is chosen from what there is to decide.
+	// Warmup is the number of examples before learning begins; 0 chooses it by what
+	// has to be fitted (see tuneWarmup).
 	Warmup int
 	Tune   bool
 	Window int
-	// Labels hides the labels of examples; Kept describes it, so that a state
-	// does not go on under others, and is empty without.
+	// Labels(i) false hides the label of the i-th example. Kept is its description;
+	// it is part of the state, which refuses to continue under another one. It is
+	// empty if Labels is nil.
 	Labels func(i uint64) bool
 	Kept   string
 	Join   Join
-	// Delay, where there is no Join, is the number of examples that come between
-	// each example and its label; see trainer.Options.
+	// Delay is the number of examples between each example and its label, if there
+	// is no Join; see trainer.Options.
 	Delay int
-	// Signature goes into the models, with the dimension of the stream. But for
-	// its schema it is no part of the state: the same examples may come in another
-	// codec. Its labels say how many classes there are, and of more than two
-	// MaxClasses at most; 0 is DefaultMaxClasses.
+	// Signature goes into published models, with the dimension of the stream added.
+	// Only its schema is part of the state, because the same examples may come in
+	// another codec. Its labels determine whether there are two classes or more.
+	// MaxClasses bounds the number; 0 is DefaultMaxClasses.
 	Signature  codec.Signature
 	MaxClasses int
-	// Gate is the rule by which a champion is chosen, see compare.ParseRule; "" chooses
-	// none.
+	// Gate is the rule that chooses the champion, see compare.ParseRule; empty for no
+	// gate.
 	Gate string
 	Log  *slog.Logger
 }
 
-// The warm-up sizes for tuning and for fitting a scale.
+// Default warm-up, in examples: with tuning, and for fitting a scale only.
 const (
 	tuneWarmup  = 4000
 	scaleWarmup = 1000
@@ -82,21 +86,21 @@ type Counts struct {
 	Pending              uint64
 }
 
-// Item is one record on its way into an Engine: an example or the reason why
-// there is none.
+// Item is one record on its way into an Engine: an example, or the error that its
+// decoding gave.
 type Item struct {
 	Partition stream.Partition
 	Offset    int64
-	// Example is empty but for Y and Labelled in a record of Join.Topic.
+	// Example has only Y and Labelled if the record is from Join.Topic.
 	Example stream.Example
-	// Key is what labels are joined by, empty where there is none.
+	// Key joins examples and labels; empty if the record has none.
 	Key string
 	Err *stream.RecordError
-	// Sifted and Source are those of a record that was forwarded; none where
-	// Sifted.P is 0, or Source names no topic.
+	// Sifted and Source come from the headers of a forwarded record. Sifted.P is 0,
+	// and Source has no topic, for records that were not forwarded.
 	Sifted sift.Header
 	Source sift.Source
-	// Tombstone: there is no value, and the record is passed over.
+	// Tombstone: the record has no value and is skipped.
 	Tombstone bool
 }
 
@@ -104,59 +108,61 @@ type Item struct {
 type Engine struct {
 	cfg    Config
 	scaled []bool // see algos.Env; from the schema
-	// decoder is that of Run; no part of the state.
+	// decoder is the decoder of Run, kept for views; not part of the state.
 	decoder stream.Decoder
-	// refused, if not nil, is told of each record that cannot be used, by its
-	// index in the call of Consume, before it counts. An error ends that call.
+	// refused, if not nil, is called for each record that cannot be used, with its
+	// index in the call of Consume, before the record is counted. An error ends
+	// that call.
 	refused func(i int, why *stream.RecordError) error
-	// lent: the memory of items is used again after Consume and flush; see borrow.
+	// lent: the caller reuses the memory of items after Consume and flush; see
+	// borrow.
 	lent bool
-	// hand is the record that is being consumed; nil outside of Consume.
-	hand *Item
-	// scored, if not nil, is told of each prequential decision.
+	// current is the record being consumed; nil outside of Consume.
+	current *Item
+	// scored, if not nil, is called with each prequential prediction.
 	scored func(decision, probability, label float64)
 
-	counts    Counts
-	sight     sight
-	offsets   stream.Offsets // but for the latest partition, see positions
-	at        stream.Partition
-	next      int64
-	ahead     bool // at and next are not in offsets yet
-	admission admission
-	classes   *classes // nil unless there are more than two
-	version2  bool     // the state that is read is of version 2
-	finished  bool
-	warm      []*stream.Example // non-nil until learning begins
-	started   bool
-	options   map[string]string // complete, as chosen
-	tuned     []tune.Row
-	transform *prep.Transform
-	learner   algos.Learner
-	join      *joiner // nil without
-	preq      *eval.Prequential
-	curve     *eval.Curve
-	weights   classWeights
-	sifted    *sift.Estimate           // nil unless the stream is sifted
-	calib     *calibrate.Online        // of two classes; else nil
-	soft      *calibrate.OnlineSoftmax // of more than two; else nil
-	steps     uint64
-	promotion Promotion // nil without a gate
-	clipTold  int       // features of which the log says that they are clipped; no part of the state
+	counts      Counts
+	monitor     monitor
+	offsets     stream.Offsets // without the partition of at, see positions
+	at          stream.Partition
+	next        int64
+	ahead       bool // at and next have not been stored in offsets yet
+	admission   admission
+	classes     *classes // nil for two classes and for regression
+	version2    bool     // a state of version 2 is being read
+	finished    bool
+	warm        []*stream.Example // the warm-up; non-nil until learning begins
+	started     bool
+	options     map[string]string // of the learner, complete, as tuned
+	tuned       []tune.Row
+	transform   *prep.Transform
+	learner     algos.Learner
+	join        *joiner // nil without late labels
+	preq        *eval.Prequential
+	curve       *eval.Curve
+	weights     classWeights
+	sifted      *sift.Estimate           // nil unless the stream is sifted
+	calib       *calibrate.Online        // for two classes; else nil
+	soft        *calibrate.OnlineSoftmax // for more than two; else nil
+	steps       uint64
+	promotion   Promotion // nil without a gate
+	clipsLogged int       // the log has reported the first so many clipped features; not part of the state
 
-	block   []*stream.Example // preprocessed examples that are not yet scored, at most blockSize
-	told    []told            // what was foretold of them
-	inBlock int               // labelled ones among them
-	fresh   bool              // one of them is of a class that the learner does not know
-	asked   []asked           // examples that wait for the join's sake and are to be foretold
-	room    []stream.Example  // where own puts the next ones
-	decs    []float64
-	vecs    []stream.Vec
+	block    []*stream.Example // preprocessed examples that have not been scored yet, at most blockSize
+	preds    []prediction      // their predictions, where made already
+	inBlock  int               // number of labelled examples in block
+	newClass bool              // block has an example of a class that the learner does not know
+	requests []request         // examples waiting for labels whose predictions are still to be computed
+	spare    []stream.Example  // memory for the next copies made by own
+	decs     []float64
+	vecs     []stream.Vec
 }
 
-// blockSize bounds how many examples are scored in one call.
+// blockSize is the largest number of examples scored in one call.
 const blockSize = 256
 
-// NewEngine returns an Engine before the first record.
+// NewEngine returns an Engine that has not consumed any record.
 func NewEngine(cfg Config) (*Engine, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -173,6 +179,8 @@ func NewEngine(cfg Config) (*Engine, error) {
 	if cfg.MaxClasses == 0 {
 		cfg.MaxClasses = DefaultMaxClasses
 	}
+	// For more than two classes, learners that do not support them are wrapped in
+	// one-vs-rest.
 	cfg.Spec = ovr.Spec(cfg.Spec)
 	if cfg.Scale == "" {
 		cfg.Scale = "auto"
@@ -219,13 +227,14 @@ func NewEngine(cfg Config) (*Engine, error) {
 	}
 	switch {
 	case cfg.Delay < 0 || cfg.Delay > MaxJoinWindow:
-		return nil, fmt.Errorf("labels come %d examples later, want 0 to %d", cfg.Delay, MaxJoinWindow)
+		return nil, fmt.Errorf("a label delay of %d examples, want 0 to %d", cfg.Delay, MaxJoinWindow)
 	case cfg.Delay > 0 && cfg.Join.Topic != "":
 		return nil, errors.New("labels cannot both be joined and be delayed")
 	case cfg.Delay > 0 || cfg.Join.Topic != "":
 		e.join = newJoiner(cfg.Join.Window, cfg.Delay)
 	}
-	// One that knows what data it is for refuses others from the first record on.
+	// A signature that fixes the dimension refuses other records from the first one
+	// on.
 	e.admission.dim = cfg.Signature.Dim
 	if e.admission.limits, err = limits(e.cfg, e.env(), opts); err != nil {
 		return nil, err
@@ -244,7 +253,8 @@ func NewEngine(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// tunable reports whether the learner has a tunable option that is not given.
+// tunable reports whether tuning has anything to choose: an option that is tunable
+// and not given.
 func tunable(spec algos.Spec, given map[string]string) bool {
 	for _, o := range spec.Options {
 		if _, ok := given[o.Name]; o.Tune != "" && !ok {
@@ -254,22 +264,22 @@ func tunable(spec algos.Spec, given map[string]string) bool {
 	return false
 }
 
-// Consume takes records in, in order, and learns from them as its schedule
-// says. Where the calls are cut does not matter to the state. The features of
-// the examples then belong to the engine, the items to the caller. It returns
-// the number of items consumed. An error is final, except that of ctx, after
-// which Consume may be called with the items from there on. So it may where
-// there are fewer without an error, when the gate has taken a challenger.
+// Consume consumes records in order and learns from them on the learner's schedule.
+// How the stream is split into calls does not affect the state. The engine keeps
+// the examples' features; the items stay the caller's. It returns the number of
+// items consumed. An error is final, except ctx.Err(): then Consume may be called
+// again with the remaining items. The same goes for a short count without an error,
+// which means that the gate has taken a challenger.
 func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
 	n, err := e.consumeAll(ctx, items)
-	e.hand = nil
+	e.current = nil
 	return n, err
 }
 
 func (e *Engine) consumeAll(ctx context.Context, items []Item) (int, error) {
 	for i := range items {
-		e.hand = &items[i]
-		err := e.consume(ctx, i, e.hand)
+		e.current = &items[i]
+		err := e.consume(ctx, i, e.current)
 		if err == errChallenger {
 			return i, nil
 		}
@@ -280,27 +290,29 @@ func (e *Engine) consumeAll(ctx context.Context, items []Item) (int, error) {
 	return len(items), nil
 }
 
-// inHand returns where the record is that is being consumed, or was last.
-func (e *Engine) inHand() (p stream.Partition, offset int64, ok bool) {
-	if it := e.hand; it != nil {
+// currentRecord returns the position of the record being consumed, or of the last
+// one consumed.
+func (e *Engine) currentRecord() (p stream.Partition, offset int64, ok bool) {
+	if it := e.current; it != nil {
 		return it.Partition, it.Offset, true
 	}
 	return e.at, e.next - 1, e.at.Topic != ""
 }
 
-// errChallenger says that a challenger has been taken, and nothing consumed.
+// errChallenger says that the gate has taken a challenger and that the item was not
+// consumed.
 var errChallenger = errors.New("a challenger has been taken")
 
 func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	if it.Tombstone {
 		e.counts.Consumed++
 		e.counts.Tombstones++
-		e.pass(it)
+		e.advance(it)
 		return nil
 	}
 	e.Admit(it)
-	// Nothing that can fail on ctx may come after the counters have moved, or
-	// a second try would count twice: pending work is done first.
+	// Nothing that can fail because of ctx may come after the counters have
+	// changed, or a retry would count twice. So pending work is done first.
 	if e.join != nil {
 		if err := e.release(ctx); err != nil {
 			return err
@@ -323,11 +335,13 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 			return err
 		}
 	}
+	// The point of no return: from here on the record counts as consumed, and
+	// nothing may fail except the refused hook, which has run.
 	e.counts.Consumed++
-	e.pass(it)
-	e.passSifted(it)
-	// Examples are numbered, not records: the learner sees what it would see
-	// without the records that cannot be used between them, and without labels.
+	e.advance(it)
+	e.countSifted(it)
+	// Examples are numbered, not records: the learner sees the same sequence that
+	// it would see if refused records and separate labels were not in the stream.
 	seq := e.counts.Labelled + e.counts.Unlabelled + 1
 	if e.join != nil && it.Err == nil && !e.isLabel(it) {
 		e.join.seq++
@@ -336,7 +350,7 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	switch {
 	case it.Err != nil:
 		e.counts.Dead++
-		e.sight.refuse(e.judged())
+		e.monitor.refuse(e.judged())
 	case e.isLabel(it):
 		e.join.label(it.Key, it.Example.Y)
 	default:
@@ -346,35 +360,35 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 			late := e.started && e.join.waits(x, it.Key)
 			e.join.example(x, it.Key)
 			if late {
-				e.foretell(x)
+				e.requestPrediction(x)
 			}
 		} else {
-			told := untold
-			told.sifted = it.Sifted
-			e.take(x, told)
+			pred := noPrediction
+			pred.sifted = it.Sifted
+			e.accept(x, pred)
 		}
 	}
 	return nil
 }
 
-// isLabel reports whether the record holds the label of another one.
+// isLabel reports whether the record is the label of another record.
 func (e *Engine) isLabel(it *Item) bool {
 	return e.cfg.Join.Topic != "" && it.Partition.Topic == e.cfg.Join.Topic
 }
 
-// release takes the examples in that wait for no label any more.
+// release takes examples out of the join that need not wait any longer.
 func (e *Engine) release(ctx context.Context) error {
 	for e.join != nil && e.join.ready() {
 		if err := e.work(ctx); err != nil {
 			return err
 		}
-		e.takeNext()
+		e.releaseNext()
 	}
 	return nil
 }
 
-// start ends the warm-up: it fits the preprocessing, tunes, makes the learner
-// and feeds it the examples of the warm-up.
+// start ends the warm-up: it fits the preprocessing, tunes, creates the learner and
+// feeds it the examples of the warm-up.
 func (e *Engine) start(ctx context.Context) error {
 	tr, err := prep.Fit(e.warm, prep.Options{Scale: e.cfg.Scale, Span: e.cfg.Span, HashDim: e.cfg.HashDim, Scaled: e.scaled})
 	if err != nil {
@@ -386,10 +400,12 @@ func (e *Engine) start(ctx context.Context) error {
 		c.X = tr.Next(x.X)
 		scaled[i] = &c
 	}
+	// More classes may have been found, whose labels still wait in the join. The
+	// learner starts with those of the warm-up; work adds the others as they come.
 	if e.classes != nil {
 		for _, x := range e.warm {
-			if x.Labelled { // more may be known, of labels that wait
-				e.classes.told = max(e.classes.told, int(x.Y)+1)
+			if x.Labelled {
+				e.classes.known = max(e.classes.known, int(x.Y)+1)
 			}
 		}
 	}
@@ -415,11 +431,12 @@ func (e *Engine) start(ctx context.Context) error {
 		e.promotion.Warm(e.warm)
 	}
 	e.transform, e.options, e.tuned, e.learner, e.started = tr, options, rows, l, true
-	e.tellClipped()
-	// It is not interrupted: the warm-up would neither be over nor begin again.
+	e.logClipped()
+	// From here on it cannot be interrupted: half a warm-up could be neither
+	// continued nor repeated.
 	ctx = context.WithoutCancel(ctx)
 	for _, x := range scaled {
-		if err := e.takeSteps(ctx); err != nil {
+		if err := e.runSteps(ctx); err != nil {
 			return err
 		}
 		if err := e.add(x); err != nil {
@@ -431,9 +448,9 @@ func (e *Engine) start(ctx context.Context) error {
 	return nil
 }
 
-// Settle does all work that is due, so that a snapshot holds no example that
-// has not been scored. Run calls it when the stream pauses and before a
-// snapshot; it does not change what the state will be later on.
+// Settle does all work that is due, so that a snapshot contains no unscored
+// examples. Run calls it when the stream pauses and before a snapshot. It does not
+// change any later state.
 func (e *Engine) Settle(ctx context.Context) error {
 	if err := e.release(ctx); err != nil {
 		return err
@@ -447,21 +464,20 @@ func (e *Engine) Settle(ctx context.Context) error {
 	if err := e.flush(ctx); err != nil {
 		return err
 	}
-	e.answer()
+	e.resolvePredictions()
 	return nil
 }
 
-// Finish ends a bounded stream: what is pending is learned, as no label can
-// come any more, and the learner completes its optimisation. If no two labels
-// differ then, it returns OneLabel, and leaves the warm-up and the learner as
-// they are.
+// Finish ends a bounded stream: it learns from what is pending, since no more
+// labels will come, and lets the learner complete its optimisation. If all labels
+// are equal, it returns OneLabel and leaves warm-up and learner unchanged.
 func (e *Engine) Finish(ctx context.Context) error {
 	if e.join != nil {
 		for e.join.examples.len() > 0 {
 			if err := e.work(ctx); err != nil {
 				return err
 			}
-			e.takeNext()
+			e.releaseNext()
 		}
 		e.join.end()
 	}
@@ -469,8 +485,8 @@ func (e *Engine) Finish(ctx context.Context) error {
 		return one
 	}
 	if !e.started {
-		// The warm-up must not swallow a small stream: two thirds of it are
-		// learned, and what that gives is scored on the last one.
+		// A stream shorter than its warm-up would otherwise have no scores at all:
+		// learn from two thirds of it, and score the result on the rest.
 		n := (2*len(e.warm) + 2) / 3
 		rest := e.warm[n:]
 		e.warm = e.warm[:n]
@@ -479,7 +495,7 @@ func (e *Engine) Finish(ctx context.Context) error {
 			return err
 		}
 		for _, x := range rest {
-			e.push(x, untold)
+			e.push(x, noPrediction)
 		}
 		if _, err := e.learner.Finish(ctx); err != nil {
 			return err
@@ -501,14 +517,14 @@ func (e *Engine) env() algos.Env {
 		env.Scaled = e.scaled
 	}
 	if e.classes != nil {
-		env.Classes = e.classes.told
+		env.Classes = e.classes.known
 	}
 	return env
 }
 
-// pass notes that a record has been consumed. Records come in runs of one
-// partition, so that the map is left alone most of the time.
-func (e *Engine) pass(it *Item) {
+// advance records that it has been consumed. Records arrive in runs from the same
+// partition, so the map is rarely written.
+func (e *Engine) advance(it *Item) {
 	if e.at != it.Partition {
 		e.positions()
 		e.at = it.Partition
@@ -516,7 +532,7 @@ func (e *Engine) pass(it *Item) {
 	e.next, e.ahead = it.Offset+1, true
 }
 
-// positions brings the offsets up to date.
+// positions brings the offsets up to date and returns them.
 func (e *Engine) positions() stream.Offsets {
 	if e.ahead {
 		e.offsets[e.at], e.ahead = e.next, false

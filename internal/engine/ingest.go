@@ -15,69 +15,71 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// batch is a run of records with what became of their decoding. records is
-// empty unless somebody downstream wants the raw bytes.
+// batch is a run of consecutive records, decoded. records is empty unless the raw
+// bytes are needed for the recording or for dead letters.
 type batch struct {
 	items   []Item
 	records []stream.Record
-	bytes   int64     // of room, taken up by the values of its records
-	last    time.Time // of its last record; zero where unknown
+	bytes   int64     // capacity taken by the values of its records
+	last    time.Time // time of its last record; zero if unknown
 
-	// The features of the examples share blocks of memory, which are used again
-	// where examples are lent to the engine. Elsewhere learners may keep them for as
-	// long as they like: a block goes when the last of its examples does.
+	// The features of the examples share blocks of memory. The blocks are reused if
+	// the examples are only lent to the engine. Otherwise learners may keep
+	// examples for as long as they like, and the garbage collector frees a block
+	// with the last of its examples.
 	arena stream.Arena
 	lent  bool
 }
 
-// ingest fetches and decodes ahead of learning. Decoding happens on its own
-// goroutine, in order: one keeps up with any learner, and the source has
-// goroutines of its own that fetch ahead.
+// ingest fetches and decodes ahead of learning. One goroutine decodes, in order: it
+// keeps up with any learner, and the source fetches ahead on goroutines of its own.
 type ingest struct {
 	src      stream.Source
-	first    []stream.Record // of src, read already
+	first    []stream.Record // first records of src, fetched already
 	dec      stream.Decoder
 	waits    bool           // dec is a stream.RecordDecoder
-	keep     bool           // hand the raw records on
-	join     bool           // look for keys, and for labels
-	labels   stream.Decoder // of the records of labelsIn
+	keep     bool           // keep the raw records in the batch
+	join     bool           // read keys, and labels from labelsIn
+	labels   stream.Decoder // decodes the records of labelsIn
 	labelsIn string
-	skip     bool // records without a value
+	skip     bool // skip records without a value
 	queue    chan *batch
-	spare    chan *batch  // consumed batches, to be filled again
+	spare    chan *batch  // consumed batches, to be reused
 	depth    atomic.Int64 // records in queue
-	bytes    int64        // room for the values of records in queue
-	room     *semaphore.Weighted
+	bytes    int64        // total capacity for the values of queued records
+	capacity *semaphore.Weighted
 	err      error          // why ingest ended; io.EOF at the end of the stream
-	at       *stream.Record // that is being decoded; nil without
+	at       *stream.Record // record being decoded; nil if none
 }
 
-// At most batchSize records travel through the queue together, and no more
-// behind batchBytes.
+// A batch ends after batchSize records, or with the record that reaches batchBytes.
 const (
 	batchSize  = 512
 	batchBytes = 1 << 20
-	// keepBytes bounds the values of batches whose memory for features is used again.
+	// keepBytes is the largest batch, in bytes of values, whose memory for features
+	// is reused.
 	keepBytes = 256 << 10
 )
 
 func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueBytes int64, keep bool) *ingest {
 	n := max(1, queueRecords/batchSize)
 	in := &ingest{src: src, dec: dec, keep: keep, queue: make(chan *batch, n), spare: make(chan *batch, n)}
-	in.bytes, in.room = queueBytes, semaphore.NewWeighted(queueBytes)
+	in.bytes, in.capacity = queueBytes, semaphore.NewWeighted(queueBytes)
 	_, in.waits = dec.(stream.RecordDecoder)
 	return in
 }
 
-// run fetches until ctx ends, the stream ends or the source fails, then closes
-// the queue. A panic leaves it open, or it would look like the end of the stream.
+// run fetches until ctx ends, the stream ends or the source fails, then closes the
+// queue. After a panic the queue stays open: closed, it would look like the end of
+// the stream.
 func (in *ingest) run(ctx context.Context) {
 	defer crash.Recover(in.doing)
 	in.read(ctx)
 	close(in.queue)
 }
 
-// doing says what is being done, on the goroutine of ingest.
+// doing describes what ingest is doing, for a crash report; it runs on the
+// goroutine of ingest.
 func (in *ingest) doing() string {
 	if r := in.at; r != nil {
 		return fmt.Sprintf("decoding %v offset %d", stream.Partition{Topic: r.Topic, ID: r.Partition}, r.Offset)
@@ -114,8 +116,8 @@ func (in *ingest) read(ctx context.Context) {
 	}
 }
 
-// upTo returns how many records have so many bytes, the last one beginning
-// before that.
+// upTo returns how many records to take until their values reach limit bytes, at
+// least one.
 func upTo(recs []stream.Record, limit int64) int {
 	for i := range recs {
 		if limit -= int64(len(recs[i].Value)); limit <= 0 {
@@ -131,10 +133,13 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 		b.bytes += int64(len(recs[i].Value))
 	}
 	b.bytes, b.last = min(b.bytes, in.bytes), recs[len(recs)-1].Time
-	if in.room.Acquire(ctx, b.bytes) != nil {
+	// Reserve the bytes before decoding. Together with the length of the queue,
+	// this is what stops reading when learning is slower. They are released once
+	// the batch has been learned from.
+	if in.capacity.Acquire(ctx, b.bytes) != nil {
 		return false
 	}
-	b.items = slices.Grow(b.items, len(recs))[:len(recs)] // empty ones
+	b.items = slices.Grow(b.items, len(recs))[:len(recs)] // zeroed by recycle
 	for i := range recs {
 		r, it := &recs[i], &b.items[i]
 		in.at = r
@@ -144,6 +149,9 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 			continue
 		}
 		if err := in.decode(ctx, b, r, &it.Example); err != nil {
+			// A decoder that waits for a schema registry may fail without the
+			// record being at fault. That ends the run: a dead letter would lose a
+			// good record.
 			if _, about := err.(*stream.FieldError); !about && in.waits {
 				in.err = err
 				return false
@@ -178,8 +186,9 @@ func (in *ingest) decode(ctx context.Context, b *batch, r *stream.Record, x *str
 	return stream.DecodeRecord(ctx, in.dec, &b.arena, r, x)
 }
 
-// empty returns an empty batch, a new one with room for n items: a source may
-// give fewer records at a time than a batch can take, always.
+// empty returns an empty batch, a spare one or a new one with capacity for n items.
+// A source may always return fewer records at a time than a batch can hold, so n is
+// not batchSize.
 func (in *ingest) empty(n int) *batch {
 	select {
 	case b := <-in.spare:
@@ -189,11 +198,13 @@ func (in *ingest) empty(n int) *batch {
 	}
 }
 
-// recycle takes back a batch of which nothing is used any more.
+// recycle takes back a batch that is no longer in use.
 func (in *ingest) recycle(b *batch) {
-	clear(b.items) // or what they point to would live on
+	// Items are reused with zero values: decoders set only the fields that a record
+	// has.
+	clear(b.items) // or what they point to would stay alive
 	clear(b.records)
-	in.room.Release(b.bytes)
+	in.capacity.Release(b.bytes)
 	if b.lent && b.bytes <= keepBytes {
 		b.arena.Reset()
 	} else {

@@ -9,17 +9,17 @@ import (
 
 // Join says that labels come on a topic of their own; see trainer.Join.
 //
-// What is learned is what joining the two topics beforehand would give, however
-// they interleave, as long as no label comes more than Window examples after
-// its own and no example more than Window labels after its own.
+// The result equals that of joining the two topics before training, however they
+// interleave, as long as no label comes more than Window examples after its own
+// example, and no example more than Window labels after its own label.
 //
-// A key names one example. Of several labels with one key the first counts, and
-// examples that share a key share its label, as when a producer has sent one
+// A key names one example. Of several labels with the same key the first counts.
+// Examples that share a key share its label, as when a producer has sent a record
 // twice. A label that came with the example is never replaced.
 type Join struct {
 	Topic string
-	// Window is from 1 to MaxJoinWindow. It bounds the memory: 2+Window
-	// examples, as many labels, and three times as many keys.
+	// Window is from 1 to MaxJoinWindow. It bounds memory: at most 2+Window
+	// examples, as many labels, and three times as many keys are kept.
 	Window int
 }
 
@@ -39,7 +39,7 @@ func (j Join) validate() error {
 	return nil
 }
 
-// String describes the join for messages.
+// String describes the join in messages.
 func (j Join) String() string {
 	if j.Topic == "" {
 		return "no join"
@@ -47,12 +47,12 @@ func (j Join) String() string {
 	return fmt.Sprintf("labels joined from topic %s within %d", j.Topic, j.Window)
 }
 
-// DelayBounds are the upper bounds, inclusive, of the classes that delays are
-// counted in; a last class holds what is above. A delay is the number of
-// examples that came between an example and its label.
+// DelayBounds are the inclusive upper bounds of the histogram of label delays; a
+// last bucket holds what is above. A delay is the number of examples that arrived
+// between an example and its label.
 var DelayBounds = [...]uint64{0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000}
 
-// Delays counts delays by class.
+// Delays is a histogram of label delays, see DelayBounds.
 type Delays [len(DelayBounds) + 1]uint64
 
 func (d *Delays) add(delay uint64) {
@@ -71,54 +71,58 @@ func (d *Delays) Sum() (n uint64) {
 	return n
 }
 
-// JoinStats says what became of labels and of the examples that waited for
+// JoinStats counts what became of the labels, and of the examples that waited for
 // them.
 type JoinStats struct {
-	// Early labels came before their example, Joined ones after it.
+	// Early labels arrived before their example, Joined ones after it and in time.
 	Early  uint64
 	Joined Delays
-	// Late labels came when their example, one of the last Window that went on
-	// without a label, had been learned.
+	// Late labels arrived after their example had been learned from without a
+	// label. It is remembered for the next Window such examples.
 	Late Delays
-	// Orphans are labels for whose key no example came, or that came too late
-	// for its example to be remembered; Duplicates those for a key that had a
-	// label already.
+	// Orphans are labels for a key that no example had, or whose example is no longer
+	// remembered; Duplicates are labels for a key that already had one.
 	Orphans, Duplicates uint64
-	// Missing is the number of examples that went on without a label.
+	// Missing counts the examples learned from without a label.
 	Missing uint64
-	// Examples and Labels are waiting.
+	// Examples and Labels are the numbers waiting now.
 	Examples, Labels uint64
 }
 
-// joined and late are the two fates of a label.
+// joined counts the labels that were used, late those that were not.
 func (s *JoinStats) joined() uint64 { return s.Early + s.Joined.Sum() }
 func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplicates }
 
-// joiner is the state of a join. Examples and labels are numbered 1, 2, 3… in
-// the order in which they come.
+// joiner is the state of a join. Examples and labels are numbered 1, 2, 3… in order
+// of arrival.
+//
+// Examples leave in the order in which they came: the oldest one as soon as it has
+// its label, or when more than window younger ones wait behind it. An example whose
+// label is there still waits for the older ones before it. So what is learned, and
+// in which order, does not depend on how the topics interleave.
 type joiner struct {
 	window uint64
-	delay  uint64 // instead: every example waits for so many more
-	seq    uint64 // examples that have come
+	delay  uint64 // without a topic of labels: each example waits for so many more to arrive
+	seq    uint64 // examples that have arrived
 
 	examples queue[waiting]
-	open     map[string]uint64 // key → newest example that waits for a label
-	labels   queue[label]      // the last ones with different keys
+	open     map[string]uint64 // key → newest example waiting for a label
+	labels   queue[label]      // the newest labels, all with different keys
 	known    map[string]uint64 // key → label
-	missed   queue[missing]    // the last examples that went on without
+	missed   queue[missing]    // the newest examples that left without a label
 	gone     map[string]uint64 // key → newest of missed
-	stats    JoinStats         // but for Examples and Labels
+	stats    JoinStats         // except for Examples and Labels
 	unused   uint64            // labels that have met no example yet
 }
 
-// waiting is an example on its way through the join.
+// waiting is an example in the join. It may already have its label.
 type waiting struct {
 	x    *stream.Example
-	key  string // "" if it does not wait for a label
-	same uint64 // an older example with this key that waited when it came, or 0
-	// told is what the model of the moment in which it came said of it; untold if
-	// there was none yet, or it did not have to wait.
-	told told
+	key  string // "" if it needs no label
+	same uint64 // the next older waiting example with this key, or 0
+	// pred is what the model predicted when the example arrived; noPrediction if
+	// learning had not begun or the example did not have to wait.
+	pred prediction
 }
 
 type label struct {
@@ -136,9 +140,9 @@ func newJoiner(window, delay int) *joiner {
 	return &joiner{window: uint64(window), delay: uint64(delay), open: map[string]uint64{}, known: map[string]uint64{}, gone: map[string]uint64{}}
 }
 
-// example takes an example in.
+// example adds an example.
 func (j *joiner) example(x *stream.Example, key string) {
-	w := waiting{x: x, told: untold}
+	w := waiting{x: x, pred: noPrediction}
 	if j.delay == 0 && !x.Labelled && key != "" {
 		w.key = key
 	}
@@ -146,6 +150,8 @@ func (j *joiner) example(x *stream.Example, key string) {
 	if w.key != "" {
 		if i, ok := j.known[key]; ok {
 			l := j.labels.at(i)
+			// The label came first. It stays known until window more labels have
+			// come, for further examples with the key.
 			x.Y, x.Labelled = l.y, true
 			if !l.used {
 				l.used = true
@@ -153,6 +159,8 @@ func (j *joiner) example(x *stream.Example, key string) {
 				j.stats.Early++
 			}
 		} else {
+			// Examples with the same key form a linked list from the newest to the
+			// oldest, so that a label finds them all without a search.
 			w.same = j.open[key]
 			j.open[key] = n
 		}
@@ -160,8 +168,9 @@ func (j *joiner) example(x *stream.Example, key string) {
 	j.examples.push(w)
 }
 
-// waits reports whether an example that comes now would get a label, or have got
-// one, but not be learned from at once.
+// waits reports whether an example that arrives now will have a label, or has one
+// already, but cannot be learned from at once. Such an example needs a prediction
+// now.
 func (j *joiner) waits(x *stream.Example, key string) bool {
 	switch {
 	case x.Labelled:
@@ -173,13 +182,15 @@ func (j *joiner) waits(x *stream.Example, key string) bool {
 	return !known || j.examples.len() > 0
 }
 
-// label takes a label in.
+// label adds a label.
 func (j *joiner) label(key string, y float64) {
 	if _, ok := j.known[key]; ok {
 		j.stats.Duplicates++
 		return
 	}
 	l := label{key: key, y: y}
+	// Label every waiting example with the key. The delay that is reported is that
+	// of the oldest, which has waited longest.
 	oldest := uint64(0)
 	for n := j.open[key]; n > j.examples.popped; {
 		w := j.examples.at(n)
@@ -191,6 +202,8 @@ func (j *joiner) label(key string, y float64) {
 		delete(j.open, key)
 		j.stats.Joined.add(j.examples.last() - oldest)
 	} else if n, ok := j.gone[key]; ok {
+		// Its example has been learned from without a label. Learning it again with one
+		// would count it twice, so the label is only counted as late.
 		j.stats.Late.add(j.examples.last() - j.missed.at(n).example)
 		return
 	} else {
@@ -221,11 +234,13 @@ func (j *joiner) ready() bool {
 	if j.delay > 0 {
 		return uint64(j.examples.len()) > j.delay
 	}
+	// Only the oldest example is asked. One behind it that has its label already
+	// waits, so that examples are learned in order of arrival.
 	w := j.examples.at(j.examples.popped + 1)
 	return w.x.Labelled || w.key == "" || uint64(j.examples.len()) > j.window+1
 }
 
-// next takes the oldest example out; there must be one.
+// next takes out the oldest example; there must be one.
 func (j *joiner) next() waiting {
 	w := j.examples.pop()
 	if w.x.Labelled {
@@ -239,6 +254,8 @@ func (j *joiner) next() waiting {
 	if j.open[w.key] == n {
 		delete(j.open, w.key)
 	}
+	// Remember the key for a while, to tell a late label from one without an
+	// example.
 	j.missed.push(missing{w.key, n})
 	j.gone[w.key] = j.missed.last()
 	if uint64(j.missed.len()) > j.window {
@@ -250,29 +267,28 @@ func (j *joiner) next() waiting {
 	return w
 }
 
-// end drops the labels that are left when a bounded stream has ended and all
-// examples have been taken out.
+// end drops the remaining labels when a bounded stream has ended and all examples
+// have been taken out.
 func (j *joiner) end() {
 	for j.labels.len() > 0 {
 		j.forget()
 	}
 }
 
-// queue is first in, first out. Elements are numbered from 1 in the order of
-// push.
+// queue is a FIFO queue whose elements are numbered from 1 in the order of push.
 type queue[T any] struct {
 	items  []T
-	head   int    // items before it have been taken
-	popped uint64 // so many
+	head   int    // index of the oldest element in items
+	popped uint64 // number of elements taken out so far
 }
 
 func (q *queue[T]) len() int { return len(q.items) - q.head }
 
-// last returns the number of the element pushed last.
+// last returns the number of the newest element.
 func (q *queue[T]) last() uint64 { return q.popped + uint64(q.len()) }
 
-// at returns element n, which must be in the queue. The pointer is good until
-// the next push or pop.
+// at returns element n, which must be in the queue. The pointer is valid until the
+// next push or pop.
 func (q *queue[T]) at(n uint64) *T { return &q.items[q.head+int(n-q.popped-1)] }
 
 func (q *queue[T]) push(v T) { q.items = append(q.items, v) }

@@ -9,8 +9,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// moreFields describes what is part of a state only where it is configured, so
-// that other states are what they were before there was such a thing.
+// moreFields describes features that are in a state only if they are configured, so
+// that states without them keep the bytes that they had before the features
+// existed.
 func (e *Engine) moreFields(f *state.Fields) {
 	var kept string
 	var j Join
@@ -22,6 +23,8 @@ func (e *Engine) moreFields(f *state.Fields) {
 			return
 		}
 	}
+	// Next looks at the name of the next field without reading it, so a state that
+	// lacks these fields is read as one where nothing is configured.
 	if !f.Decoding() || f.Next("labels_kept") {
 		f.String("labels_kept", &kept)
 		f.String("labels_topic", &j.Topic)
@@ -47,7 +50,7 @@ func (e *Engine) moreFields(f *state.Fields) {
 	}
 }
 
-// text is the topic and the window, or "" without a topic.
+// text returns topic and window, or "" without a topic.
 func (j Join) text() string {
 	if j.Topic == "" {
 		return ""
@@ -58,6 +61,9 @@ func (j Join) text() string {
 func (j *joiner) fields(f *state.Fields) {
 	f.Uint64("seq", &j.seq)
 	f.Uint64("examples_gone", &j.examples.popped)
+	// The queues are stored as lists, in columns where possible. Maps and counters
+	// that follow from them are not stored: restore rebuilds them, so that they
+	// cannot contradict the queues.
 	waits := j.examples.items[j.examples.head:]
 	var xs []*stream.Example
 	for i := range waits {
@@ -81,34 +87,35 @@ func (j *joiner) fields(f *state.Fields) {
 		f.Uint64("example", &missed[i].example)
 	})
 	j.stats.fields(f)
-	j.toldFields(f, waits)
+	j.predictionFields(f, waits)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
 	f.Fail("examples", j.restore(xs, waits, labels, missed))
 }
 
-// toldFields describes what was foretold, which is part of a state only where
-// there is something.
-func (j *joiner) toldFields(f *state.Fields, waits []waiting) {
-	said, some := make([]float64, len(waits)), false
+// predictionFields describes the predictions of waiting examples; they are in a
+// state only if there are any.
+func (j *joiner) predictionFields(f *state.Fields, waits []waiting) {
+	decisions, some := make([]float64, len(waits)), false
 	var scores []float64
 	for i := range waits {
 		if f.Decoding() {
-			waits[i].told = untold
+			waits[i].pred = noPrediction
 		}
-		said[i] = waits[i].told.f
-		some = some || waits[i].told.known()
-		scores = append(scores, waits[i].told.scores...)
+		decisions[i] = waits[i].pred.f
+		some = some || waits[i].pred.known()
+		scores = append(scores, waits[i].pred.scores...)
 	}
 	if !f.Next("told") && (f.Decoding() || !some) {
 		return
 	}
-	f.Float64s("told", &said)
-	// How many scores each has follows from when it came: it is written down.
+	f.Float64s("told", &decisions)
+	// The number of scores is stored for each example: it is the number of classes
+	// when it arrived.
 	counts := make([]int32, len(waits))
 	for i := range waits {
-		counts[i] = int32(len(waits[i].told.scores))
+		counts[i] = int32(len(waits[i].pred.scores))
 	}
 	if f.Next("told_scores") || !f.Decoding() && len(scores) > 0 {
 		f.Float64s("told_scores", &scores)
@@ -117,19 +124,22 @@ func (j *joiner) toldFields(f *state.Fields, waits []waiting) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	if len(said) != len(waits) || len(counts) != len(waits) {
+	if len(decisions) != len(waits) || len(counts) != len(waits) {
 		f.Fail("told", errJoin)
 		return
 	}
+	// The scores of all examples are one list; cut it into pieces by the counts.
+	// The capacity is limited, so that appending to one piece cannot overwrite the
+	// next.
 	for i := range waits {
 		n := int(counts[i])
 		if n < 0 || n > len(scores) {
 			f.Fail("told", errJoin)
 			return
 		}
-		waits[i].told.f = said[i]
+		waits[i].pred.f = decisions[i]
 		if n > 0 {
-			waits[i].told.scores = scores[:n:n]
+			waits[i].pred.scores = scores[:n:n]
 		}
 		scores = scores[n:]
 	}
@@ -148,13 +158,15 @@ func (s *JoinStats) fields(f *state.Fields) {
 
 var errJoin = errors.New("the state of the join contradicts itself")
 
-// restore fills the queues, and the indices that follow from them.
+// restore fills the queues and rebuilds the indices that follow from them.
 func (j *joiner) restore(xs []*stream.Example, waits []waiting, labels []label, missed []missing) error {
-	const most = 1 << 62 // of a counter
+	const most = 1 << 62 // bound on counters
 	if len(xs) != len(waits) || uint64(len(xs)) > max(j.window, j.delay)+2 || uint64(len(labels)) > j.window+1 || uint64(len(missed)) > j.window ||
 		j.examples.popped > most || j.labels.popped > most || j.missed.popped > most {
 		return errJoin
 	}
+	// Oldest first, as they arrived, so that open ends up with the newest example
+	// of each key and same links the older ones.
 	for i := range waits {
 		w := &waits[i]
 		w.x = xs[i]

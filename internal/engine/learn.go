@@ -10,14 +10,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// take takes in an example that is complete, with what was foretold of it.
-func (e *Engine) take(x *stream.Example, told told) {
+// accept receives an example that no longer waits for a label, with the prediction
+// made when it arrived: into the warm-up, or into the block.
+func (e *Engine) accept(x *stream.Example, pred prediction) {
+	// Hide the label before it is counted.
 	if x.Labelled && e.cfg.Labels != nil && !e.cfg.Labels(e.counts.Labelled+e.counts.Unlabelled) {
 		x.Labelled, x.Y = false, 0
 	}
 	if x.Labelled {
 		e.counts.Labelled++
-		e.sight.see(x.Y, e.counts.Labelled == 1)
+		e.monitor.label(x.Y, e.counts.Labelled == 1)
 	} else {
 		e.counts.Unlabelled++
 	}
@@ -26,46 +28,50 @@ func (e *Engine) take(x *stream.Example, told told) {
 		e.counts.Pending++
 		return
 	}
-	e.push(x, told)
+	e.push(x, pred)
 }
 
-// push puts an example into the block.
-func (e *Engine) push(x *stream.Example, told told) {
+// push preprocesses an example and appends it to the block.
+func (e *Engine) push(x *stream.Example, pred prediction) {
+	// The gate scores snapshots of the model, with the preprocessing of their time,
+	// so it needs the raw example.
 	if e.promotion != nil {
 		e.promotion.Add(x)
 	}
 	x.X = e.transform.Next(x.X)
-	told.weight, told.plan = x.Weight, e.sifted != nil
+	// Measures use the example's own weight, without the class weight that weigh
+	// multiplies in.
+	pred.weight, pred.plan = x.Weight, e.sifted != nil
 	e.weigh(x)
-	e.fresh = e.fresh || e.classes.fresh(x)
-	e.block, e.told = append(e.block, x), append(e.told, told)
+	e.newClass = e.newClass || e.classes.fresh(x)
+	e.block, e.preds = append(e.block, x), append(e.preds, pred)
 }
 
-// borrow says whether the engine is done with the items of the calls of Consume
-// that follow, once flush has been called after them, and then takes them as they
-// are.
+// borrow reports whether the engine will not keep the items of the calls of Consume
+// that follow, once flush has been called after them. If so, it uses them in place.
+// Copying is a good part of the cost of an example for a cheap linear learner.
 func (e *Engine) borrow() bool {
 	_, passing := e.learner.(algos.Passing)
 	e.lent = passing && e.started && e.join == nil && e.promotion == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
 	return e.lent
 }
 
-// own returns a copy of x for the learner to keep, or x if it is lent. Copies are
-// made in small groups, since one that is kept keeps its group alive.
+// own returns a copy of x for the learner to keep, or x itself if it is lent.
+// Copies are allocated in small groups: a kept copy keeps its whole group alive.
 func (e *Engine) own(x *stream.Example) *stream.Example {
 	if e.lent {
 		return x
 	}
-	if len(e.room) == 0 {
-		e.room = make([]stream.Example, 16)
+	if len(e.spare) == 0 {
+		e.spare = make([]stream.Example, 16)
 	}
-	c := &e.room[0]
-	e.room = e.room[1:]
+	c := &e.spare[0]
+	e.spare = e.spare[1:]
 	*c = *x
 	return c
 }
 
-// work does everything that the examples taken in so far make due.
+// work does all work that is due after the examples received so far.
 func (e *Engine) work(ctx context.Context) error {
 	if !e.started {
 		if len(e.warm) < e.cfg.Warmup {
@@ -75,31 +81,31 @@ func (e *Engine) work(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := e.takeSteps(ctx); err != nil {
+	if err := e.runSteps(ctx); err != nil {
 		return err
 	}
 	least := blockSize
 	if _, ok := e.learner.(algos.Sequential); !ok {
 		least = min(e.learner.Need().Fresh, blockSize)
 	}
-	// The model changes with a class that is new: at once, so that what is foretold
-	// from now on does not depend on when the block is flushed.
-	if (len(e.block) >= least || e.fresh) && len(e.block) > 0 {
+	// An example of a new class changes the model. It is learned at once, so that
+	// predictions made from now on do not depend on when the block is flushed.
+	if (len(e.block) >= least || e.newClass) && len(e.block) > 0 {
 		return e.flush(ctx)
 	}
 	return nil
 }
 
-// takeSteps takes the steps that are due.
-func (e *Engine) takeSteps(ctx context.Context) error {
+// runSteps does the learner's steps that are due.
+func (e *Engine) runSteps(ctx context.Context) error {
 	if e.learner.Need().Fresh == 0 {
-		e.answer()
+		e.resolvePredictions()
 	}
 	return algos.StepDue(ctx, e.learner, func() { e.steps++ })
 }
 
-// flush scores the examples in the block, which no step separates, and hands
-// them to the learner; then it takes the steps that are due.
+// flush scores the examples in the block and hands them to the learner, as many at
+// a time as fit before the next step; then it does the steps that are due.
 func (e *Engine) flush(ctx context.Context) error {
 	if e.promotion != nil {
 		e.promotion.Score()
@@ -108,9 +114,11 @@ func (e *Engine) flush(ctx context.Context) error {
 		return e.follow(ctx, l)
 	}
 	for len(e.block) > 0 {
-		if err := e.takeSteps(ctx); err != nil {
+		if err := e.runSteps(ctx); err != nil {
 			return err
 		}
+		// Until the next step the model does not change, so these examples can be
+		// scored in one call, before any of them is added.
 		n := min(len(e.block), max(e.learner.Need().Fresh, 1), blockSize)
 		if n = e.classes.run(e.block[:n]); n == 0 {
 			if err := e.addClasses(ctx, e.block[0]); err != nil {
@@ -118,29 +126,31 @@ func (e *Engine) flush(ctx context.Context) error {
 			}
 			continue
 		}
-		e.score(e.block[:n], e.told[:n])
+		e.score(e.block[:n], e.preds[:n])
 		for i := range n {
 			if err := e.add(e.block[i]); err != nil {
 				return err
 			}
 		}
+		// The tail moves to the front; the rest is cleared, so that examples that
+		// the learner has dropped can be collected.
 		rest := copy(e.block, e.block[n:])
 		clear(e.block[rest:])
 		e.block = e.block[:rest]
-		e.told = append(e.told[:0], e.told[n:]...)
+		e.preds = append(e.preds[:0], e.preds[n:]...)
 	}
-	e.fresh = false
-	return e.takeSteps(ctx)
+	e.newClass = false
+	return e.runSteps(ctx)
 }
 
-// follow lets a learner that changes with every example score the block and
-// learn from it.
+// follow lets a sequential learner, which changes with every example, both score
+// the block and learn from it.
 func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 	if len(e.block) == 0 {
 		return nil
 	}
-	e.answer()
-	e.tellClipped()
+	e.resolvePredictions()
+	e.logClipped()
 	for done := 0; done < len(e.block); {
 		xs := e.block[done:]
 		n := e.classes.run(xs)
@@ -150,11 +160,13 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 			}
 			continue
 		}
+		// Follow predicts each example just before it learns from it, so scoring
+		// and learning cannot be separate passes here. dst has its predictions.
 		xs = xs[:n]
 		e.decs = slices.Grow(e.decs[:0], e.per()*n)[:e.per()*n]
 		learned, steps, err := l.Follow(ctx, e.decs, xs)
 		if err != nil {
-			e.block, e.told = e.block[done:], e.told[done:]
+			e.block, e.preds = e.block[done:], e.preds[done:]
 			return err
 		}
 		e.steps += uint64(steps)
@@ -164,85 +176,87 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 			if !x.Labelled {
 				continue
 			}
-			said := &e.told[done+i]
-			if !said.known() {
-				e.say(said, i)
+			pred := &e.preds[done+i]
+			// An example that waited for its label was predicted when it arrived,
+			// by an older model. That prediction counts.
+			if !pred.known() {
+				e.setPrediction(pred, i)
 			}
-			e.measure(said, x)
+			e.measure(pred, x)
 		}
 		done += n
 	}
 	clear(e.block)
-	e.block, e.told, e.fresh = e.block[:0], e.told[:0], false
+	e.block, e.preds, e.newClass = e.block[:0], e.preds[:0], false
 	return nil
 }
 
-// measure updates the prequential measures with what was said of x.
-func (e *Engine) measure(said *told, x *stream.Example) {
+// measure updates the prequential measures with the prediction for x.
+func (e *Engine) measure(pred *prediction, x *stream.Example) {
 	e.inBlock--
-	w := (&stream.Example{Weight: said.weight}).Importance()
-	e.noteSifted(said, x.Y, w)
+	w := (&stream.Example{Weight: pred.weight}).Importance()
+	e.noteSifted(pred, x.Y, w)
 	if e.classes == nil {
-		e.judge(said.f, x.Y, w)
+		e.measureBinary(pred.f, x.Y, w)
 		return
 	}
-	e.preq.AddWeighted(said.f, x.Y, w)
+	e.preq.AddWeighted(pred.f, x.Y, w)
+	// The map to probabilities is scored before it is updated, like the model.
 	k := int(x.Y)
-	if m, known := e.soft.Map(); known && len(said.scores) > 0 {
-		p := make([]float64, len(said.scores))
-		if m.Probabilities(p, said.scores); p[0] == p[0] {
+	if m, known := e.soft.Map(); known && len(pred.scores) > 0 {
+		p := make([]float64, len(pred.scores))
+		if m.Probabilities(p, pred.scores); p[0] == p[0] {
 			e.preq.AddProbabilities(p, k)
 		}
 	}
 	e.curve.Add(e.preq)
 	if e.scored != nil {
-		e.scored(said.f, math.NaN(), x.Y)
+		e.scored(pred.f, math.NaN(), x.Y)
 	}
-	if k < len(said.scores) { // or the class was not known when this was said
-		e.soft.Learn(said.scores, k)
+	if k < len(pred.scores) { // otherwise the class was unknown when the prediction was made
+		e.soft.Learn(pred.scores, k)
 	}
 }
 
-// score updates the prequential measures from those of xs that are labelled: by
-// what was foretold, and where nothing was by what the model says now.
-func (e *Engine) score(xs []*stream.Example, told []told) {
+// score updates the prequential measures from the labelled examples of xs. Examples
+// that did not wait are predicted by the present model, in one call.
+func (e *Engine) score(xs []*stream.Example, preds []prediction) {
 	e.vecs = e.vecs[:0]
 	for i := range xs {
-		if xs[i].Labelled && !told[i].known() {
+		if xs[i].Labelled && !preds[i].known() {
 			e.vecs = append(e.vecs, xs[i].X)
 		}
 	}
-	e.tellClipped()
+	e.logClipped()
 	if len(e.vecs) > 0 {
-		e.decide(e.vecs)
+		e.predict(e.vecs)
 	}
 	k := 0
 	for i, x := range xs {
 		if !x.Labelled {
 			continue
 		}
-		said := &told[i]
-		if !said.known() {
-			e.say(said, k)
+		pred := &preds[i]
+		if !pred.known() {
+			e.setPrediction(pred, k)
 			k++
 		}
-		e.measure(said, x)
+		e.measure(pred, x)
 	}
 }
 
-// tellClipped logs the features of which a value has been clipped for the first
-// time, as far as they are remembered.
-func (e *Engine) tellClipped() {
+// logClipped logs the features that have been clipped for the first time, as far as
+// they are remembered.
+func (e *Engine) logClipped() {
 	features := e.transform.Clipped().Features
 	low, high := e.transform.Bounds()
-	for ; e.clipTold < len(features); e.clipTold++ {
-		e.cfg.Log.Info("values of a feature are clipped after scaling", "feature", features[e.clipTold]+1, "scale", e.transform.Scale(), "least", low, "most", high)
+	for ; e.clipsLogged < len(features); e.clipsLogged++ {
+		e.cfg.Log.Info("values of a feature are clipped after scaling", "feature", features[e.clipsLogged]+1, "scale", e.transform.Scale(), "least", low, "most", high)
 	}
 }
 
-// add hands over an example. Those that a learner would refuse have been
-// refused by Admit, when their record could still become a dead letter and had
-// left no trace in preprocessing and measures: here it would be a defect.
+// add hands an example to the learner. Whatever a learner may refuse has been
+// refused by Admit; an error here is a defect of the program.
 func (e *Engine) add(x *stream.Example) error {
 	fate, err := e.learner.Add(x)
 	switch {

@@ -11,22 +11,25 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// MetaRecording is the name under which a snapshot keeps the length that the
-// recording had when the snapshot was taken.
+// MetaRecording is the name in a snapshot's header of the length of the recording
+// at that snapshot.
 const MetaRecording = "recording_bytes"
 
-// MetaDeadLetters is the name under which a snapshot keeps the mark of its dead
-// letters.
+// MetaDeadLetters is the name in a snapshot's header of the dead letters' watermark.
 const MetaDeadLetters = "dead_letters"
 
-// MetaSchemas is the name under which a snapshot keeps the schemas that records
-// have referred to.
+// MetaSchemas is the name in a snapshot's header of the schemas that records have
+// referred to.
 const MetaSchemas = "written_schemas"
 
-// job is what persist does for one snapshot, in this order: wait for the dead
-// letters, have the snapshot confirmed, store it, publish the model (or both at
-// once, see RunConfig.SaveAndPublish), promote the champion, commit the offsets for
-// lag displays.
+// job is what persist does for one snapshot, in this order: flush the dead letters,
+// confirm the snapshot, store it, publish the model (or both in one transaction,
+// see RunConfig.SaveAndPublish), promote the champion, commit the offsets for lag
+// displays.
+//
+// The order matters after a crash: a stored snapshot implies that its dead letters
+// are durable, and the next run publishes the stored model again, so a publication
+// that was lost is repeated.
 type job struct {
 	snap   *checkpoint.Snapshot // nil without a store
 	update *stream.Update       // nil if the model has not changed
@@ -35,10 +38,12 @@ type job struct {
 	start   time.Time
 }
 
-// snapshot copies the state and hands it to persist. It must not be called
-// while a job is under way.
+// snapshot copies the state and hands it to persist. It must not be called while a
+// job is under way.
 func (r *run) snapshot() error {
 	r.doing = "taking a snapshot"
+	// The time of the snapshot, not of its completion: otherwise a slow disk would
+	// stretch the interval.
 	r.last, r.lastConsumed = time.Now(), r.e.Counts().Consumed
 	j := &job{start: r.last}
 	var err error
@@ -56,9 +61,9 @@ func (r *run) snapshot() error {
 		if err != nil {
 			return err
 		}
-		// A model can change without a step, and so can its calibration. After a restart
-		// the checkpoint's model is published again, under the version that the
-		// checkpoint names, so it must be the same model.
+		// A model can change without a step, and so can its map to probabilities. A
+		// restart publishes the checkpoint's model again, which must have the bytes
+		// of the version that the checkpoint names.
 		if u != nil && (r.e.steps != r.lastSteps || u.Hash != r.lastHash || r.ended || r.taken) {
 			j.update = u
 			r.Version++
@@ -87,6 +92,8 @@ func (r *run) snapshot() error {
 	if j.snap == nil && j.update == nil && j.promote == nil && r.DeadLetters == nil {
 		return nil
 	}
+	// jobs has room for one and there is none under way, so this does not block
+	// learning.
 	r.busy = true
 	r.jobs <- j
 	return nil
@@ -118,8 +125,9 @@ func (cfg *RunConfig) complete(h *checkpoint.Header) error {
 	return nil
 }
 
-// SaveFirst stores a checkpoint before the first record. If the run ends early, the next
-// one begins at the same positions.
+// SaveFirst stores a checkpoint before the first record. It fixes the positions at
+// which the run begins, so that a restart begins at the same ones, however early
+// this run ends.
 func SaveFirst(ctx context.Context, e *Engine, cfg RunConfig) error {
 	snap, err := e.Snapshot(ctx)
 	if err != nil {
@@ -134,11 +142,12 @@ func SaveFirst(ctx context.Context, e *Engine, cfg RunConfig) error {
 	return nil
 }
 
-// checkEvery is the time between two calls of RunConfig.Check.
+// checkEvery is the interval at which a run checks whether another one has taken
+// over.
 const checkEvery = 5 * time.Second
 
-// persist does the jobs while learning continues. After a panic saved stays open, and the
-// learning goroutine waits until the process ends.
+// persist does the jobs while learning goes on. After a panic saved stays open, and
+// the learning goroutine waits until the process ends.
 func (r *run) persist() {
 	defer crash.Recover(func() string { return r.persisting })
 	r.doJobs()
@@ -162,7 +171,7 @@ func (r *run) doJobs() {
 			if r.Check == nil {
 				continue
 			}
-			r.persisting = "looking whether another run has taken over"
+			r.persisting = "checking whether another run has taken over"
 			if err := r.Check(r.after); err != nil {
 				r.failed(err)
 				r.saved <- err
@@ -178,10 +187,11 @@ func (r *run) failed(err error) {
 	}
 }
 
-// errBroken ends a job whose run has panicked.
+// errBroken ends a job because the learning goroutine has panicked.
 var errBroken = errors.New("the run has panicked")
 
-// step begins a step of a job, unless the learning goroutine has panicked.
+// step begins a step of a job, unless the learning goroutine has panicked: then the
+// state may be inconsistent, and nothing more may be stored or published.
 func (r *run) step(doing string) error {
 	crash.Hold()
 	r.persisting = doing
@@ -244,8 +254,8 @@ func (r *run) do(j *job) error {
 	return nil
 }
 
-// store stores the snapshot of a job, and with it publishes u, which may be nil,
-// where that is one thing.
+// store stores the snapshot of a job. If snapshot and update are written in one
+// transaction, it also publishes u; u may be nil.
 func (r *run) store(j *job, u *stream.Update) error {
 	if r.Confirm != nil {
 		if err := r.Confirm(r.after); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// update returns the engine's model as a full update, or nil while there is
-// none that would say anything, see Engine.Predictor.
+// update returns the model as a full update, or nil while there is no useful one, see
+// Engine.Predictor.
 func (cfg *RunConfig) update(e *Engine, version uint64, created time.Time) (*stream.Update, error) {
 	p := e.Predictor()
 	if p == nil {
@@ -34,9 +34,9 @@ func (cfg *RunConfig) update(e *Engine, version uint64, created time.Time) (*str
 	return u, nil
 }
 
-// Republish publishes the model of a restored engine again, as the version
-// that its checkpoint names: the run before may have ended between storing and
-// publishing it. Doing so needlessly is harmless.
+// Republish publishes the model of a restored engine again, under the version that
+// its checkpoint names: the last run may have ended between storing and publishing
+// it. Publishing twice is harmless.
 func Republish(ctx context.Context, e *Engine, cfg RunConfig, h checkpoint.Header) error {
 	if cfg.Publisher == nil || h.ModelVersion == 0 {
 		return nil
@@ -57,16 +57,16 @@ func (cfg *RunConfig) publish(ctx context.Context, u *stream.Update) error {
 	return nil
 }
 
-// deltas turns fulls into deltas on what was published before, where that is
-// worth it. It keeps the payload published last.
+// deltas replaces full updates by deltas where those are much smaller. It keeps the
+// payload published last.
 type deltas struct {
-	every int            // a full at least every so many updates
-	base  *stream.Update // published last, as a full
-	since int            // deltas since the last full
+	every int            // longest sequence of updates without a full one, plus 1
+	base  *stream.Update // the update published last, as a full one
+	since int            // number of deltas since the last full update
 }
 
-// next returns what to publish in place of u, a full: u itself, or the delta
-// that makes it of the update before.
+// next returns the update to publish for the full update u: u itself, or a delta on
+// the previous update.
 func (d *deltas) next(u *stream.Update) *stream.Update {
 	if d.base == nil || d.since+1 >= d.every || d.base.Epoch != u.Epoch || d.base.Version >= u.Version {
 		return u
@@ -80,10 +80,10 @@ func (d *deltas) next(u *stream.Update) *stream.Update {
 	return &p
 }
 
-// published takes note that sent, which next made of u, is durable.
+// published records that sent, the result of next(u), is durable.
 func (d *deltas) published(u, sent *stream.Update) {
 	if d.every < 2 {
-		return // or a payload would be kept for nothing
+		return // deltas are off: do not keep a payload for nothing
 	}
 	d.base, d.since = u, d.since+1
 	if sent.Kind == stream.Full {

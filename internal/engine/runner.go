@@ -16,8 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Tolerance says what to do about records that cannot be used; see
-// trainer.Tolerance.
+// Tolerance says which failures of records a run survives; see trainer.Tolerance.
 type Tolerance string
 
 // The tolerances.
@@ -27,18 +26,17 @@ const (
 	TolerateAll  Tolerance = "all"
 )
 
-// DefaultMaxDead is what RunConfig.MaxDead is by default.
+// DefaultMaxDead is the default of RunConfig.MaxDead.
 const DefaultMaxDead = 0.5
 
 // Recorder keeps a log of the records consumed.
 type Recorder interface {
 	Write(rec *stream.Record) error
-	// Sync makes everything written so far durable and returns how long the
-	// log then is.
+	// Sync makes everything written so far durable and returns the length of the log.
 	Sync() (int64, error)
 }
 
-// DeadLetters takes the records that could not be used.
+// DeadLetters receives the records that could not be used.
 type DeadLetters interface {
 	Send(ctx context.Context, rec *stream.Record, why *stream.RecordError) error
 	// Flush returns when everything sent is durable.
@@ -48,107 +46,107 @@ type DeadLetters interface {
 // Store keeps snapshots; see checkpoint.Store.
 type Store interface {
 	Save(ctx context.Context, snap *checkpoint.Snapshot) (place string, err error)
-	// Epoch is that of the claim under which the snapshots are kept.
+	// Epoch is the epoch of the claim under which snapshots are stored.
 	Epoch() uint64
 }
 
-// Marker is implemented by DeadLetters that recognise after a restart what they
-// have sent before. Mark returns what a checkpoint must keep for that. It is
-// called for each snapshot, when letters about the records up to there have
-// been sent and none about those behind it. The Flush that follows, before the
-// checkpoint is stored, may prepare the mark of the next one.
+// Marker is implemented by DeadLetters that can tell after a restart which letters
+// they have sent already. Mark returns the watermark to keep in a checkpoint. It is
+// called for each snapshot, at a moment when the letters of all records before the
+// snapshot have been sent, and of none after it. The Flush that follows, before the
+// checkpoint is stored, may prepare the next watermark.
 type Marker interface {
 	Mark() string
 }
 
-// RunConfig says where a run's records come from and where its results go.
-// Nothing in it influences the state.
+// RunConfig says where the records of a run come from and where its results go.
+// Nothing in it affects the state.
 type RunConfig struct {
 	Source  stream.Source
-	First   []stream.Record // of Source, read already
+	First   []stream.Record // first records of Source, fetched already
 	Decoder stream.Decoder
-	// Labels decodes the records of the topic of labels, into Y, Labelled and
-	// ID. An engine that joins needs it. Labels and examples are joined by the
-	// keys of the records, or where they have none by ID.
+	// Labels decodes the records of the label topic into Y, Labelled and ID. It is
+	// required if the engine joins. Labels and examples are joined by record keys,
+	// or by ID if records have no key.
 	Labels stream.Decoder
-	// Start holds the first offsets of partitions from which nothing has been consumed
-	// yet. Checkpoints keep them beside the offsets consumed up to. So a restart begins
-	// there too, whatever has been appended since.
+	// Start has the first positions of partitions from which nothing has been
+	// consumed yet. Checkpoints keep them besides the consumed positions, so that a
+	// restart begins there too, whatever has been appended meanwhile.
 	Start stream.Offsets
 	// Meta is added to the headers of checkpoints.
 	Meta [][2]string
-	// Schemas, if not nil, returns the schemas that records have referred to, which
-	// checkpoints keep.
+	// Schemas, if not nil, returns the schemas that records have referred to, for the
+	// checkpoint.
 	Schemas func() string
 	// Store, Publisher, Recorder and DeadLetters may be nil.
 	Store       Store
 	Publisher   stream.Publisher
 	Recorder    Recorder
 	DeadLetters DeadLetters
-	// SaveAndPublish, if not nil, stores a snapshot and publishes the update made
-	// with it, both or neither.
+	// SaveAndPublish, if not nil, stores a snapshot and publishes its update
+	// atomically.
 	SaveAndPublish func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update) (place string, err error)
 	// Model is the name under which updates are published, Version the version
 	// of the last one published.
 	Model   string
 	Version uint64
-	// FullEvery, if larger than 1, publishes deltas where they are at most half
-	// as large as fulls, and a full at least every so many updates. The first
-	// update of a run is a full. The payload published last is then kept.
+	// FullEvery > 1 publishes deltas if they are at most half as large as a full
+	// update, with a full update at least every FullEvery updates. The first update
+	// of a run is full. The last payload is kept in memory for it.
 	FullEvery int
-	// Confirm, if not nil, is called before each checkpoint is stored. It checks that the
-	// records read since the last one belong to the stream. An error ends the run and
-	// leaves the checkpoints as they were.
+	// Confirm, if not nil, is called before each checkpoint is stored to check that
+	// what has been read since the last one belongs to the stream. An error ends
+	// the run and leaves the checkpoints as they were.
 	Confirm func(ctx context.Context) error
-	// Check, if not nil, is called every few seconds. Its error, that another run has
-	// taken over, ends this one.
+	// Check, if not nil, is called every few seconds to find out whether another
+	// run has taken over; its error ends this one.
 	Check func(ctx context.Context) error
 	// Tolerance defaults to TolerateNone.
 	Tolerance Tolerance
-	// MaxDead ends a run that tolerates records when more than this share of the
-	// latest ones cannot be used, see trainer.Job; 0 is DefaultMaxDead.
+	// MaxDead ends a tolerant run when more than this share of the latest records
+	// cannot be used, see trainer.Job; 0 is DefaultMaxDead.
 	MaxDead float64
-	// Champions says where champions are published.
+	// Champions says where the champions of a gate are published.
 	Champions Champions
-	// SkipTombstones passes over records without a value.
+	// SkipTombstones skips records without a value.
 	SkipTombstones bool
-	// CheckpointInterval and CheckpointEvery say how much time and how many
-	// records may pass between checkpoints; 0 means no such limit.
+	// CheckpointInterval and CheckpointEvery are the longest time and the largest
+	// number of records between checkpoints; 0 means no limit.
 	CheckpointInterval time.Duration
 	CheckpointEvery    uint64
-	// QueueRecords and QueueBytes bound how far ingest runs ahead, in records,
-	// default 65,536, and in the bytes of their values, default 64 MiB. A record
-	// that is larger goes alone.
+	// QueueRecords and QueueBytes bound how far ingest runs ahead: in records,
+	// default 65,536, and in bytes of their values, default 64 MiB. A larger record
+	// is queued alone.
 	QueueRecords int
 	QueueBytes   int64
-	// ShutdownTimeout bounds what a run still does after its context has
+	// ShutdownTimeout bounds the time that a run may take after its context has
 	// ended, default 25 s.
 	ShutdownTimeout time.Duration
 	// Stop says not to finish the learner when a bounded stream ends.
 	Stop bool
-	// SiftTargetLag, where the stream is sifted, is how old the records consumed
-	// may be before less of the stream is asked for; 0 is DefaultSiftTargetLag.
+	// SiftTargetLag is the age of consumed records above which less of a sifted
+	// stream is requested; 0 is DefaultSiftTargetLag.
 	SiftTargetLag time.Duration
-	// Hooks follow what happens; see StartedHook and the interfaces beside it.
+	// Hooks are notified of events, see StartedHook and the other hook types.
 	Hooks []any
 	Log   *slog.Logger
 
-	// budget is the share of the stream that is asked for; 0 stands for all.
+	// budget is the requested share of a sifted stream; 0 stands for all of it.
 	budget float64
 }
 
 // Result says how a run ended.
 type Result struct {
-	// Ended: the stream ended and the learner was finished. Otherwise the run
-	// was stopped and can go on.
+	// Ended: the stream ended and the learner was finished. Otherwise the run was
+	// stopped and can be resumed.
 	Ended bool
 	// Version is the version of the last update published.
 	Version uint64
 }
 
-// Run feeds e from cfg.Source until the stream ends, ctx ends, or something
-// fails. When ctx ends it consumes what has been decoded of the present batch,
-// writes a last checkpoint, publishes, and returns a Result without an error.
+// Run feeds e from cfg.Source until the stream ends, ctx ends, or something fails.
+// When ctx ends, it consumes the rest of the decoded batch, writes a last
+// checkpoint, publishes, and returns a Result without an error.
 func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	if cfg.QueueRecords <= 0 {
 		cfg.QueueRecords = 65536
@@ -176,8 +174,8 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		return Result{}, errors.New("no decoder is given for labels on a topic of their own")
 	}
 
-	// What goes on after ctx has ended, up to the shutdown timeout, runs under
-	// after; what only makes sense before, under ctx.
+	// Work that goes on after ctx has ended, up to the shutdown timeout, uses
+	// after; work that would be pointless then uses ctx.
 	after, cancelAfter := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelAfter()
 	stopTimer := context.AfterFunc(ctx, crash.Func(func() {
@@ -221,14 +219,14 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	crash.Go(r.persist)
 	returned := false
 	defer func() {
-		if !returned { // a panic, which the caller may survive
+		if !returned { // a panic, which the caller may recover from
 			r.broken.Store(true)
 			stopIngest()
 			cancelAfter()
 			close(r.jobs)
 			select { // the caller closes what is being written to
 			case <-r.persisted:
-			case <-time.After(cfg.ShutdownTimeout): // or the panic would be hidden
+			case <-time.After(cfg.ShutdownTimeout): // or the panic would go unnoticed
 			}
 		}
 	}()
@@ -236,7 +234,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 
 	err = r.loop(ctx)
 	stopIngest()
-	for range r.in.queue { // let ingest end
+	for range r.in.queue { // drain, so that ingest can end
 	}
 	if err == nil {
 		err = r.end(ctx)
@@ -262,40 +260,42 @@ type run struct {
 	saved chan error // one for each job, closed at the end
 	// persisted is closed when the persisting goroutine ends.
 	persisted chan struct{}
-	busy      bool // a job is under way
+	busy      bool // a job is in progress
 
-	deltas     deltas // on the persisting goroutine
-	persisting string // what that is doing
+	deltas     deltas // used on the persisting goroutine
+	persisting string // what that goroutine is doing, for crash reports
 
-	doing  string      // what the learning goroutine is doing
+	doing  string      // what the learning goroutine is doing, for crash reports
 	broken atomic.Bool // it has panicked
 
-	last         time.Time // of the last checkpoint
+	last         time.Time // time of the last checkpoint
 	lastConsumed uint64
-	lastSteps    uint64 // at the version made last
-	lastHash     uint64 // of its payload
+	lastSteps    uint64 // steps at the last version
+	lastHash     uint64 // hash of its payload
 	began        uint64 // records consumed before this run
 	ended        bool
-	warned       bool // that no model is published
+	warned       bool // the log says that no model is published yet
 
-	taken bool // a challenger has been taken that has no version yet
+	taken bool // the gate has taken a challenger that has no version yet
 
-	newest time.Time // of the records consumed
-	waited int64     // records behind it, at the last version
+	newest time.Time // time of the newest record consumed
+	waited int64     // records still waiting at the last version
 
-	dead []*stream.RecordError // the latest, as far as this run has seen them
+	dead []*stream.RecordError // the latest refused records, as far as this run has seen them
 }
 
-// learning describes what the learning goroutine is doing, and how far it has come. An
-// example may be learned together with later ones, up to the end of a block.
+// learning describes for a crash report what the learning goroutine is doing and
+// how far it has come. The record named is the last one consumed: examples are
+// learned in blocks.
 func (r *run) learning() string {
-	if p, offset, ok := r.e.inHand(); ok {
+	if p, offset, ok := r.e.currentRecord(); ok {
 		return fmt.Sprintf("%s, the last record being %v offset %d", r.doing, p, offset)
 	}
 	return r.doing
 }
 
-// errStop is an error of the stream. The state up to there is sound.
+// errStop is an error of the stream. The state up to that point is sound, and is
+// stored.
 type errStop struct{ error }
 
 func (r *run) loop(ctx context.Context) error {
@@ -324,8 +324,8 @@ func (r *run) loop(ctx context.Context) error {
 				return err
 			}
 		case <-tick.C:
-			// An idle stream: finish the work at hand so that what is published
-			// and displayed is up to date.
+			// The stream is idle: finish pending work, so that what is published
+			// and displayed is current.
 			r.doing = "learning"
 			if err := r.e.Settle(r.after); err != nil {
 				return err
@@ -380,7 +380,7 @@ func (r *run) consume(b *batch) error {
 	}
 }
 
-// refuse deals with record i of b, which cannot be used.
+// refuse handles record i of b, which cannot be used.
 func (r *run) refuse(b *batch, i int, why *stream.RecordError) error {
 	if r.Tolerance == TolerateNone {
 		return errStop{why}
@@ -405,8 +405,8 @@ func (r *run) refuse(b *batch, i int, why *stream.RecordError) error {
 	return nil
 }
 
-// deadError says that dead of the latest records cannot be used, and why most
-// of them, as far as this run has seen them.
+// deadError says how many of the latest records cannot be used and gives the most
+// frequent reason, as far as this run has seen them.
 func (r *run) deadError(dead, of int) *stream.DeadError {
 	err := &stream.DeadError{Dead: dead, Records: of}
 	type kind struct {
@@ -414,7 +414,7 @@ func (r *run) deadError(dead, of int) *stream.DeadError {
 		reason stream.Reason
 	}
 	n := map[kind]int{}
-	for _, why := range slices.Backward(r.dead) { // so that the example is the first of those that come last
+	for _, why := range slices.Backward(r.dead) { // backwards, so that the example given is the earliest of the most frequent kind
 		k := kind{why.Stage, why.Reason}
 		if n[k]++; n[k] >= err.Alike {
 			err.Alike, err.Example = n[k], why
@@ -431,8 +431,9 @@ func (r *run) end(ctx context.Context) error {
 	case ended && r.e.noExample() && n.Dead > 0 && r.MaxDead < 1:
 		return r.fail(errStop{r.deadError(int(n.Dead), int(r.e.judged()))})
 	case ended && (n.Consumed == r.began && r.e.Finished() || n.Consumed == n.Tombstones && r.Store != nil):
-		// Nothing new since the stream was finished, or nothing yet: a warm-up
-		// without examples would fix scale and options for those that come later.
+		// There is nothing new since the learner was finished, or there are no
+		// examples at all: a warm-up without examples would fix scale and options
+		// for all later ones.
 		r.ended = true
 		if n.Consumed == r.began {
 			return nil
@@ -452,7 +453,7 @@ func (r *run) end(ctx context.Context) error {
 	return r.final()
 }
 
-// fail completes a run that cannot go on: if the state is sound, it is kept.
+// fail completes a run that cannot continue. If the state is sound, it is stored.
 func (r *run) fail(err error) error {
 	sound := r.in.err != nil && errors.Is(err, r.in.err)
 	if stop := (errStop{}); errors.As(err, &stop) {
@@ -465,7 +466,7 @@ func (r *run) fail(err error) error {
 	return err
 }
 
-// final waits for the job under way and writes the final snapshot.
+// final waits for the job in progress and writes the last snapshot.
 func (r *run) final() error {
 	if r.busy {
 		r.busy = false

@@ -10,15 +10,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Where workers have sifted the stream, its records say with which probability
-// they were forwarded: each counts the inverse, and the plan for those to come is
-// made from them and published with each version.
+// In a sifted stream, workers forward only some records, and each carries the
+// probability with which it was forwarded. Its example counts with the inverse of
+// that, which keeps sums over the stream unbiased. The trainer computes the plan
+// for the next records from these, and publishes it with each version.
 
-// DefaultSiftTargetLag is what RunConfig.SiftTargetLag is by default.
+// DefaultSiftTargetLag is the default of RunConfig.SiftTargetLag.
 const DefaultSiftTargetLag = 30 * time.Second
 
-// Weigh reads the headers of a record that was forwarded, and makes its example
-// count for all those among which it was chosen.
+// Weigh reads the headers of a forwarded record and weighs its example by the
+// inverse of the probability with which it was forwarded.
 func (it *Item) Weigh(r *stream.Record) error {
 	if len(r.Headers) == 0 {
 		return nil
@@ -43,8 +44,8 @@ func (it *Item) Weigh(r *stream.Record) error {
 	return nil
 }
 
-// passSifted takes note of a record that was forwarded.
-func (e *Engine) passSifted(it *Item) {
+// countSifted updates the position in the sifted topic with a forwarded record.
+func (e *Engine) countSifted(it *Item) {
 	if it.Sifted.P == 0 {
 		return
 	}
@@ -56,28 +57,28 @@ func (e *Engine) passSifted(it *Item) {
 	}
 }
 
-// noteSifted takes note, for the plan, of what is said of an example of label y
-// before it is learned.
-func (e *Engine) noteSifted(said *told, y, w float64) {
-	if !said.plan || e.cfg.Task != algos.Classify {
+// noteSifted updates the sifting plan with the prediction for an example of label y
+// and weight w, made before the example is learned from.
+func (e *Engine) noteSifted(pred *prediction, y, w float64) {
+	if !pred.plan || e.cfg.Task != algos.Classify {
 		return
 	}
 	seen := math.NaN()
-	if h := said.sifted; h.Version > 0 {
+	if h := pred.sifted; h.Version > 0 {
 		if seen = h.Decision; e.classes == nil {
 			seen *= y
 		}
 	}
-	now := y * said.f
+	now := y * pred.f
 	if e.classes != nil {
-		now = sift.Least(said.scores, int(y))
+		now = sift.Least(pred.scores, int(y))
 	}
 	e.sifted.Add(now, seen, w)
 }
 
-// Plan returns the plan for sifting that forwards at most a share budget of the
-// stream, as measures; none where the stream is not sifted. A budget of 0 or 1 sets
-// no bound.
+// Plan returns the plan for sifting that forwards at most the share budget of the
+// stream, as measures; none if the stream is not sifted. A budget of 0 or 1 sets no
+// bound.
 func (e *Engine) Plan(budget float64) []stream.Measure {
 	if e.sifted == nil {
 		return nil
@@ -89,8 +90,8 @@ func (e *Engine) Plan(budget float64) []stream.Measure {
 	return p.Measures()
 }
 
-// reached returns the positions that a model has learned up to, with those of the
-// topic that was sifted.
+// reached returns the positions that a model has learned up to, including those of
+// the sifted topic.
 func (e *Engine) reached() stream.Offsets {
 	o := e.Offsets()
 	if e.sifted != nil {
@@ -117,8 +118,8 @@ func (e *Engine) siftFields(f *state.Fields) {
 }
 
 // keepUp sets the budget for the next version: less of the stream while the
-// records consumed are too old, and step by step more afterwards. It depends on
-// the clock, hence is no part of the state.
+// consumed records are too old, and gradually more afterwards. It depends on the
+// clock, so it is not part of the state.
 func (r *run) keepUp() {
 	e := r.e.sifted
 	if e == nil {
@@ -147,16 +148,16 @@ func (r *run) keepUp() {
 
 const (
 	lessBudget, moreBudget = 0.8, 1.1
-	leastChange            = 0.1 // at a version
+	leastChange            = 0.1 // per version
 )
 
-// nextBudget returns the share of the stream to ask for, 0 for no bound, after
-// budget, where a share forwarded comes, and a share free would without a bound.
-// excess is the age of what is consumed as a multiple of what is aimed at, above 1
-// for a trainer that is behind. The further behind it is the less it asks for, so
-// that a few versions suffice however rare they are. While it catches up, which
-// the number of records waiting shows long before their age does, the budget
-// stays.
+// nextBudget returns the share of the stream to request, 0 for no bound. budget is
+// the present one, forwarded the share that arrives now, free the share that would
+// be forwarded without a bound, and excess the age of the consumed records as a
+// multiple of the target: above 1 the trainer is behind. The further behind it is,
+// the less it requests, so that a few versions suffice even if they are rare. While
+// it catches up the budget stays; the number of waiting records shows that long
+// before their age does.
 func nextBudget(budget, forwarded, free, excess float64, catchesUp bool) float64 {
 	switch {
 	case excess > 1 && budget > 0 && catchesUp:

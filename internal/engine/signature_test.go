@@ -80,8 +80,8 @@ func TestOtherData(t *testing.T) {
 		{csv("0,1", "y", "a", "b"), ""},
 		{codec.Signature{Codec: "json", Labels: "0,1"}, ""},
 		{codec.Signature{}, ""},
-		{csv("0,1", "b", "a", "y"), "columns are a,b, those of the stream now b,a"},
-		{codec.Signature{Codec: "json", Labels: "-1,1"}, "labels are 0,1, those of the stream now -1,1"},
+		{csv("0,1", "b", "a", "y"), "columns are a,b, but the stream now has b,a"},
+		{codec.Signature{Codec: "json", Labels: "-1,1"}, "labels are 0,1, but the stream now has -1,1"},
 	} {
 		cfg.Signature = c.now
 		err := newEngine(t, cfg).Restore(snap)

@@ -16,40 +16,42 @@ import (
 
 // Names of the sections of a snapshot.
 const (
-	// The number is the version of the format of all states, learners' too.
+	// The number is the version of the format of all states, including the learners'.
 	sectionEngine  = "engine.3"
 	sectionLearner = "learner"
 
-	// Instead of sectionEngine, in older versions.
-	sectionEngine2 = "engine.2" // without the largest index
+	// Names of sectionEngine in older versions.
+	sectionEngine2 = "engine.2" // lacks the largest index
 	sectionBefore  = "engine"
 )
 
-// ErrOldState is returned for a checkpoint of a format that is not read any
-// more, be it the engine's or the learner's.
+// ErrOldState is returned for a checkpoint in a format that is no longer read, the
+// engine's or the learner's.
 var ErrOldState = errors.New("written by an older version of streamsvm, whose states this one does not read: train again from the topic with another checkpoint directory, or go on with the version that wrote it")
 
 // MismatchError says that a checkpoint was made with another value of a setting.
 type MismatchError struct {
-	// Setting is one of those of Config, in lower case with underscores, or of
-	// dataMeta.
+	// Setting is the name of a field of Config, in lower case with underscores, or
+	// one of dataMeta.
 	Setting, Was, Now string
 }
 
 func (e *MismatchError) Error() string {
 	switch e.Setting {
-	case MetaLabels, metaColumns: // what they are now may have been found out
-		return fmt.Sprintf("its %s are %s, those of the stream now %s", e.Setting, e.Was, e.Now)
+	case MetaLabels, metaColumns: // the present value may come from the data
+		return fmt.Sprintf("its %s are %s, but the stream now has %s", e.Setting, e.Was, e.Now)
 	}
 	return fmt.Sprintf("the checkpoint was made with %s %q, the configuration says %q", e.Setting, e.Was, e.Now)
 }
 
-// Snapshot settles the engine and copies its state into a unit that can be
-// stored while the engine goes on.
+// Snapshot settles the engine and copies its state, so that it can be stored while
+// the engine goes on.
 func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 	if err := e.Settle(ctx); err != nil {
 		return nil, err
 	}
+	// Encoding copies the state, so that the file can be written while learning
+	// goes on.
 	own, learner, err := e.encode()
 	if err != nil {
 		return nil, fmt.Errorf("encoding the state: %w", err)
@@ -63,8 +65,8 @@ func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 	}, nil
 }
 
-// meta lists the fates for the header of a snapshot, where they can be read
-// without the state.
+// meta returns the counts for the header of a snapshot, where they can be read
+// without decoding the state.
 func (e *Engine) meta() [][2]string {
 	c := e.Counts()
 	list := [][2]string{
@@ -80,9 +82,9 @@ func (e *Engine) meta() [][2]string {
 	return append(list, e.dataMeta()...)
 }
 
-// dataMeta describes the data in the header of a snapshot, as far as training
-// must not go on with other: it is no part of the state, since the same
-// examples may come in another codec.
+// dataMeta returns the properties of the data that must not change between runs.
+// They are in the header, not in the state, because the same examples may come in
+// another codec.
 func (e *Engine) dataMeta() (list [][2]string) {
 	if s := &e.cfg.Signature; s.Labels != "" {
 		list = append(list, [2]string{MetaLabels, s.Labels})
@@ -103,7 +105,7 @@ const (
 	metaColumns = "columns"
 )
 
-// sameData returns an error if the snapshot is of other data.
+// sameData returns an error if the snapshot belongs to other data.
 func (e *Engine) sameData(s *checkpoint.Snapshot) error {
 	for _, now := range e.dataMeta() {
 		for _, was := range s.Header.Meta {
@@ -115,9 +117,8 @@ func (e *Engine) sameData(s *checkpoint.Snapshot) error {
 	return nil
 }
 
-// Restore sets the engine, which must be new, to the state of a snapshot that
-// was taken under the same configuration. After an error the engine cannot be
-// used.
+// Restore sets a new engine to the state of a snapshot that was taken under the same
+// configuration. After an error the engine cannot be used.
 func (e *Engine) Restore(s *checkpoint.Snapshot) error {
 	if _, old := s.Section(sectionBefore); old {
 		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, ErrOldState)
@@ -140,7 +141,7 @@ func (e *Engine) Restore(s *checkpoint.Snapshot) error {
 	}
 	if err := e.decode(own, learner); err != nil {
 		if other := (*MismatchError)(nil); errors.As(err, &other) {
-			err = other // without the place in the file
+			err = other // the position in the file would not help
 		}
 		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, err)
 	}
@@ -160,7 +161,7 @@ func hash(own, learner []byte) uint64 {
 	return h.Sum64()
 }
 
-// Evaluation lists the measures that describe the engine, in a fixed order.
+// Evaluation returns the measures that describe the engine, in a fixed order.
 func (e *Engine) Evaluation() []stream.Measure {
 	r := e.Report()
 	ms := append(e.preq.Measures(),

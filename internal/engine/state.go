@@ -35,7 +35,8 @@ func (e *Engine) decode(own, learner []byte) error {
 	if err != nil {
 		return err
 	}
-	// The bytes are as they were written: a checkpoint has a checksum.
+	// The checksum of the checkpoint has been verified, so the bytes are what some
+	// version wrote: an error means that this version cannot read them.
 	if err := l.UnmarshalBinary(learner); err != nil {
 		return fmt.Errorf("%w (learner %s: %w)", ErrOldState, e.cfg.Spec.Name, err)
 	}
@@ -56,6 +57,8 @@ func (e *Engine) fields(f *state.Fields) {
 	} {
 		f.Uint64(v.name, v.n)
 	}
+	// The offsets are part of the state that is hashed: two runs are equal only if
+	// they have consumed the same records.
 	e.positions()
 	columns.Offsets(f, &e.offsets)
 	f.Int("dim", &e.admission.dim)
@@ -67,10 +70,12 @@ func (e *Engine) fields(f *state.Fields) {
 	f.Bool("started", &e.started)
 	f.Bool("finished", &e.finished)
 	pipeline.Options(f, &e.options)
+	// During the warm-up the examples themselves are the state; afterwards they
+	// have been learned from, and this is empty.
 	columns.Examples(f, "warm", &e.warm)
 	columns.Examples(f, "block", &e.block) // empty in every snapshot
 	if f.Decoding() {
-		e.told = slices.Repeat([]told{untold}, len(e.block))
+		e.preds = slices.Repeat([]prediction{noPrediction}, len(e.block))
 	}
 	f.List("tuned", len(e.tuned), 4, func(n int) { e.tuned = make([]tune.Row, n) }, func(f *state.Fields, i int) {
 		e.tuned[i].Fields(f)
@@ -81,29 +86,35 @@ func (e *Engine) fields(f *state.Fields) {
 	if e.started {
 		f.Group("transform", e.transform.Fields)
 	}
+	// Most of what follows exists only with some settings, or was added in later
+	// versions. Such fields are stored only when there is something to store, which
+	// keeps the bytes, and so the hashes, of all other states. The order must not
+	// change.
 	e.classFields(f)
 	f.Group("prequential", e.preq.Fields)
 	f.Group("curve", e.curve.Fields)
 	e.calibrationFields(f)
 	e.moreFields(f)
-	e.sightFields(f)
+	e.monitorFields(f)
 	e.weights.fields(f, e.numClasses())
 	e.siftFields(f)
-	// Part of a state only where something was clipped.
+	// In a state only if something has been clipped.
 	if e.started && (f.Next("clipped") || !f.Decoding() && e.transform.Clipped().Values > 0) {
 		f.Group("clipped", e.transform.ClippedFields)
 	}
 	e.promotionFields(f)
 	if f.Decoding() && f.Err() == nil {
-		e.clipTold = len(e.transform.Clipped().Features)
+		e.clipsLogged = len(e.transform.Clipped().Features)
 	}
 }
 
-// fields describes the configuration. When reading, each value must be the one
-// that the engine was made with: a state continues only under the
-// configuration that it began with.
+// fields describes the configuration. When reading, each value must equal the one
+// that the engine was made with: a state continues only under its own
+// configuration.
 func (c *Config) fields(f *state.Fields) {
-	var warmup error // it may differ as a consequence of a setting that follows
+	// The default of warmup depends on tune, which is compared later. If both
+	// differ, tune explains it better, so this error waits until the end.
+	var warmup error
 	same := func(name, want string) {
 		got := want
 		f.String(name, &got)

@@ -23,8 +23,8 @@ func (e *Engine) Counts() Counts {
 	return c
 }
 
-// Join says what became of labels that come on a topic of their own; nil if
-// none do.
+// Join returns what became of the labels on a topic of their own; nil if there is
+// none.
 func (e *Engine) Join() *JoinStats {
 	if e.cfg.Join.Topic == "" {
 		return nil
@@ -34,10 +34,10 @@ func (e *Engine) Join() *JoinStats {
 	return &s
 }
 
-// Offsets returns a copy of the positions consumed up to.
+// Offsets returns a copy of the positions up to which records have been consumed.
 func (e *Engine) Offsets() stream.Offsets { return e.positions().Clone() }
 
-// Options returns the learner's complete options as chosen.
+// Options returns the learner's complete options, as tuned.
 func (e *Engine) Options() map[string]string { return maps.Clone(e.options) }
 
 // Tuned returns the tuner's table, or nil.
@@ -52,10 +52,10 @@ func (e *Engine) Finished() bool { return e.finished }
 // Prequential returns the prequential measures.
 func (e *Engine) Prequential() *eval.Prequential { return e.preq }
 
-// Curve returns the recorded course of the prequential measures.
+// Curve returns the history of the prequential measures.
 func (e *Engine) Curve() *eval.Curve { return e.curve }
 
-// Clipped says what the preprocessing has clipped.
+// Clipped returns what the preprocessing has clipped.
 func (e *Engine) Clipped() prep.Clipped {
 	if e.transform == nil {
 		return prep.Clipped{}
@@ -63,7 +63,7 @@ func (e *Engine) Clipped() prep.Clipped {
 	return e.transform.Clipped()
 }
 
-// Report returns the learner's report; before the warm-up ends, an empty one.
+// Report returns the learner's report, an empty one before the warm-up ends.
 func (e *Engine) Report() algos.Report {
 	if e.learner == nil {
 		return algos.NewReport()
@@ -71,8 +71,8 @@ func (e *Engine) Report() algos.Report {
 	return e.learner.Report()
 }
 
-// ChangePoints returns how often the learner has cut its sample, and the latest cuts;
-// 0 for one that does not.
+// ChangePoints returns the number of change points at which the learner has cut its
+// sample, and the latest ones; 0 if it never does.
 func (e *Engine) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	if c, ok := e.learner.(algos.DriftReporter); ok {
 		return c.ChangePoints()
@@ -80,18 +80,18 @@ func (e *Engine) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	return 0, nil
 }
 
-// Predictor returns the present model with its preprocessing, or nil before
-// the warm-up ends and while no two labels differ, see OneLabel. It shares memory with the engine: encode it before the
-// engine goes on.
+// Predictor returns the present model with its preprocessing, or nil before the
+// warm-up ends and while all labels are equal (see OneLabel). It shares memory with
+// the engine: encode it before the engine goes on.
 func (e *Engine) Predictor() *pipeline.Pipeline {
-	if e.learner == nil || !e.sight.differ {
+	if e.learner == nil || !e.monitor.differ {
 		return nil
 	}
 	sig := e.cfg.Signature
 	sig.Dim, sig.Index = e.admission.dim, e.admission.index
 	if e.classes != nil {
-		for _, name := range e.classes.list[e.classes.listed:e.classes.told] {
-			if err := sig.AddClass(name); err != nil { // the decoder has let it pass
+		for _, name := range e.classes.list[e.classes.listed:e.classes.known] {
+			if err := sig.AddClass(name); err != nil { // the decoder has accepted the name
 				sig.Labels = ""
 				break
 			}
@@ -109,11 +109,11 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 	return p
 }
 
-// Signature says what data the engine is for; see [codec.Signature].
+// Signature describes the data that the engine is for; see [codec.Signature].
 func (e *Engine) Signature() codec.Signature { return e.cfg.Signature }
 
-// Fields returns what has been noticed in the fields of events since the start
-// of Run; see [codec.FieldCounts].
+// Fields returns what has been noticed in the fields of events since the start of
+// Run; see [codec.FieldCounts].
 func (e *Engine) Fields() (fields []codec.FieldCount, events, unlisted uint64) {
 	return codec.FieldCounts(e.decoder)
 }

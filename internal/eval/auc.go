@@ -12,10 +12,10 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// AUC returns the area under the ROC curve: the share of pairs of a positive
-// (label ≥ 0) and a negative example in which the positive one has the higher
-// score, ties counting half. It takes O(n log n). NaN where a class is missing.
-// A score that is NaN ranks below all that are finite.
+// AUC returns the area under the ROC curve: the share of pairs of a positive (label
+// ≥ 0) and a negative example in which the positive one has the higher score, ties
+// counting half. It takes O(n log n). It is NaN if a class is missing. NaN scores
+// rank below all finite ones.
 func AUC(scores, labels []float64) float64 {
 	type prediction struct {
 		score    float64
@@ -28,8 +28,8 @@ func AUC(scores, labels []float64) float64 {
 			list[i].score = math.Inf(-1)
 		}
 	}
-	// This runs after every batch where there are few records; it takes a third
-	// less than stat.SortWeightedLabeled.
+	// This runs after every batch if there are few records. It takes a third less
+	// time than stat.SortWeightedLabeled.
 	slices.SortFunc(list, func(a, b prediction) int { return cmp.Compare(a.score, b.score) })
 	y, positive := make([]float64, len(list)), make([]bool, len(list))
 	for i, p := range list {
@@ -42,26 +42,26 @@ func AUC(scores, labels []float64) float64 {
 	return integrate.Trapezoidal(fpr, tpr)
 }
 
-// bins is a histogram of the scores of both classes with bins of equal
-// relative width, from which the AUC over a whole stream is computed in bounded
-// memory. Scores that fall into one bin count as tied, so the error is at most
-// half the share of pairs whose scores differ by less than 1/64 of themselves;
-// unlike a sample of the scores it has no variance, and no seed.
+// bins is a histogram of the scores of both classes with bins of equal relative
+// width, for the AUC over a whole stream in bounded memory. Scores in the same bin
+// count as tied, so the error is at most half the share of pairs whose scores
+// differ by less than 1/64 of their size. Unlike a sample of the scores, it has
+// neither variance nor seed.
 type bins struct {
 	counts [2][]uint64 // by class; nil before the first score
 }
 
 const (
 	octaveBins = 64  // a power of two: the first bits of the mantissa
-	minExp     = -20 // scores below 2^minExp in size share two bins
-	maxExp     = 12  // as do those from 2^maxExp on
+	minExp     = -20 // smaller |scores| share two bins
+	maxExp     = 12  // larger |scores| share two bins
 	halfBins   = (maxExp-minExp)*octaveBins + 2
 	numBins    = 2 * halfBins
 	expBias    = 1023 // of a float64
 )
 
-// bin returns the bin of a score, increasing with it. 0 is in the lowest bin of
-// the positive half, as it is predicted positive.
+// bin returns the bin of a score, increasing with it. 0 is in the lowest bin of the
+// positive half, because it is predicted positive.
 func bin(score float64) int {
 	if math.IsNaN(score) {
 		return 0
@@ -100,7 +100,7 @@ func (b *bins) auc() float64 {
 	return wins / (negatives * positives)
 }
 
-// fields describes the bins that are not empty.
+// fields describes the nonempty bins.
 func (b *bins) fields(f *state.Fields) {
 	var at []int32
 	var neg, pos []uint64

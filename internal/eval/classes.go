@@ -7,18 +7,18 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// With more than two classes labels and predictions are numbers of classes, from 0
-// on, and there may be more classes as the stream goes on.
+// With more than two classes, labels and predictions are class numbers from 0, and
+// the number of classes may grow during the stream.
 
-// maxClasses bounds the classes of a state that is read.
+// maxClasses bounds the number of classes in a state being read.
 const maxClasses = 1 << 12
 
-// Class describes how well one of several classes is told.
+// Class describes how well one of several classes is predicted.
 type Class struct {
 	Label     string `json:"label,omitempty"` // see Summary.Name
 	Examples  uint64 `json:"examples"`
-	Recall    Number `json:"recall"`    // share of them that are predicted to be of the class
-	Precision Number `json:"precision"` // share of those predicted to be of it that are
+	Recall    Number `json:"recall"`    // share of its examples that are predicted correctly
+	Precision Number `json:"precision"` // share of the predictions of this class that are correct
 }
 
 // Name sets the labels of classes to names, by number.
@@ -35,7 +35,7 @@ func (s *Summary) Name(names []string) {
 }
 
 // NewClasses returns a Prequential for more than two classes with a window of size
-// examples, at least 1. The score given to Add is the class predicted.
+// examples, at least 1. Its Add takes the predicted class as the score.
 func NewClasses(size int) *Prequential {
 	p := New(false, size)
 	p.calibration.several = true
@@ -43,15 +43,15 @@ func NewClasses(size int) *Prequential {
 	return p
 }
 
-// confusion counts examples by their class and the class predicted.
+// confusion counts examples by true and predicted class.
 type confusion struct {
-	k       int      // classes
+	k       int      // number of classes
 	hits    []uint64 // k × k: row y, column p
 	count   []uint64 // examples of each class
 	n       uint64
 	right   uint64
-	stayed  uint64 // labels that are that of the example before
-	largest uint64 // labels of the class that had been the most frequent before
+	stayed  uint64 // labels equal to the previous one
+	largest uint64 // labels of the class that was the most frequent before
 }
 
 // grow makes room for class y.
@@ -70,7 +70,7 @@ func (c *confusion) grow(y int) {
 	}
 }
 
-// add counts an example, or takes it back where by is all ones.
+// add counts an example, or removes it if by is all ones.
 func (c *confusion) add(y, p int, stayed, largest bool, by uint64) {
 	c.grow(max(y, p))
 	c.hits[y*c.k+p] += by
@@ -89,7 +89,7 @@ func (c *confusion) add(y, p int, stayed, largest bool, by uint64) {
 
 const back = ^uint64(0)
 
-// majority returns the class that is the most frequent, the first of several.
+// majority returns the most frequent class, the first of several.
 func (c *confusion) majority() int {
 	best := 0
 	for y, n := range c.count {
@@ -120,7 +120,7 @@ func (c *confusion) list() []Class {
 	return out
 }
 
-// measures sets those of m that apply.
+// measures sets the applicable fields of m.
 func (c *confusion) measures(m *Measures) {
 	n := float64(c.n)
 	acc := c.accuracy()
@@ -158,7 +158,7 @@ func (p *Prequential) addClass(predicted, label float64) {
 	p.blocks.add(y == c)
 }
 
-// classFields describes what there is besides the window.
+// classFields describes the state besides the window.
 func (p *Prequential) classFields(f *state.Fields) {
 	c := p.classes
 	f.Int("classes", &c.k)
@@ -214,7 +214,7 @@ func (p *Prequential) classSummary() Summary {
 	return s
 }
 
-// EvaluateClasses is Evaluate for more than two classes: of the classes predicted.
+// EvaluateClasses is Evaluate for more than two classes, given the predicted ones.
 func EvaluateClasses(predicted, labels []float64) Test {
 	var c confusion
 	for i, y := range labels {

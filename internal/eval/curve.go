@@ -11,14 +11,14 @@ type Point struct {
 	// Examples is the number of examples scored.
 	Examples uint64
 	// All is the accuracy over all of them, Window that over the window; for
-	// regression, the mean absolute error.
+	// regression the mean absolute error.
 	All, Window float64
 }
 
-// maxPoints bounds the points of a Curve: more than a plot has pixels for.
+// maxPoints bounds the number of points: more than a plot has pixels.
 const maxPoints = 1024
 
-// Curve records the course of prequential accuracy at equal distances. When it
+// Curve records the history of the prequential accuracy at equal distances. When it
 // is full, every other point is dropped and the distance doubled.
 type Curve struct {
 	stride uint64
@@ -30,7 +30,7 @@ func NewCurve() *Curve { return &Curve{stride: 1} }
 
 // Add is called after each example that p has scored.
 func (c *Curve) Add(p *Prequential) {
-	if p.n&(c.stride-1) != 0 { // a power of two
+	if p.n&(c.stride-1) != 0 { // stride is a power of two
 		return
 	}
 	if len(c.points) == maxPoints {
@@ -52,8 +52,8 @@ func point(p *Prequential) Point {
 	return Point{p.n, all, window}
 }
 
-// Points returns the recorded points, and the present one of p at the end. p
-// may be nil.
+// Points returns the recorded points, and the present one of p at the end. p may be
+// nil.
 func (c *Curve) Points(p *Prequential) []Point {
 	points := append([]Point(nil), c.points...)
 	if p != nil && p.n > 0 && (len(points) == 0 || points[len(points)-1].Examples < p.n) {

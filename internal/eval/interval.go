@@ -8,20 +8,20 @@ import (
 	"github.com/streamsvm/streamsvm/compare"
 )
 
-// blocks counts the right predictions in blocks of equal length. When there are
-// maxBlocks, they are joined in pairs, and the length doubles.
+// blocks counts correct predictions in blocks of equal length. When there are
+// maxBlocks of them, they are joined in pairs, and the length doubles.
 type blocks struct {
-	length uint64   // 0: not counted from the first example on, so that nothing is
-	right  []uint64 // of each block that is complete
-	n      uint64   // examples of the block that is not
-	open   uint64   // right ones among them
+	length uint64   // 0: an older state did not count from the first example, so nothing is known
+	right  []uint64 // by complete block
+	n      uint64   // examples in the incomplete block
+	open   uint64   // correct ones among them
 }
 
 const (
 	firstBlock = 16
 	maxBlocks  = 256
-	// leastBlocks are needed for an interval: with fewer, what they say of their
-	// own spread is too vague.
+	// leastBlocks is the number of blocks needed for an interval: with fewer, their
+	// spread is too uncertain.
 	leastBlocks = 20
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Number is a float64 that is null in JSON where it is NaN or infinite.
+// Number is a float64 that is null in JSON if it is NaN or infinite.
 type Number float64
 
 // MarshalJSON implements json.Marshaler.
@@ -33,7 +33,7 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*float64)(n))
 }
 
-// Percent writes a share of 1 as "12.34 %", "-" where there is none.
+// Percent formats a fraction as "12.34 %", NaN as "-".
 func Percent[F ~float64](v F) string {
 	if v != v {
 		return "-"
@@ -41,31 +41,30 @@ func Percent[F ~float64](v F) string {
 	return strconv.FormatFloat(100*float64(v), 'f', 2, 64) + " %"
 }
 
-// Measures are the numbers that describe predictions. Those that do not apply
-// are NaN, and those of a regression are nil for a classifier.
+// Measures describe the quality of predictions. Those that do not apply are NaN;
+// those for regression are nil for a classifier.
 type Measures struct {
 	Accuracy Number `json:"accuracy"`
 	Error    Number `json:"error"` // 1 − Accuracy
 	Hinge    Number `json:"hinge"` // mean of max(0, 1 − y·f(x))
 	Probability
-	// BalancedAccuracy is the mean of the accuracies on each of the two classes.
+	// BalancedAccuracy is the mean of the accuracies on the two classes.
 	BalancedAccuracy Number `json:"balanced_accuracy"`
 	// AUC is the probability that a positive example has a higher score than a
-	// negative one, ties counting half. It is exact over the window; over all
-	// examples it is computed from a histogram of scores whose bins are 1/64 of
-	// an octave wide, as if scores in one bin were tied.
+	// negative one, ties counting half. It is exact over the window. Over all
+	// examples it is computed from a histogram of scores with bins 1/64 of an
+	// octave wide, as if scores in one bin were tied.
 	AUC Number `json:"auc"`
-	// Hits counts the examples of each class, the negative one first, that were
-	// predicted as each.
+	// Hits counts the examples by true and predicted class, the negative one first.
 	Hits   [2][2]uint64 `json:"-"`
-	Kappa  Number       `json:"kappa"`   // 1: perfect, 0: as good as chance
-	KappaT Number       `json:"kappa_t"` // 1: perfect, 0: as good as predicting the label before
-	// Baseline holds what the accuracy has to be compared with.
+	Kappa  Number       `json:"kappa"`   // Cohen's kappa; 1: perfect, 0: as good as chance
+	KappaT Number       `json:"kappa_t"` // 1: perfect, 0: as good as predicting the previous label
+	// Baseline has accuracies to compare with.
 	Baseline Baseline `json:"baseline"`
 
-	// Classes describes each of more than two classes, by number. BalancedAccuracy
-	// then is the mean of the recalls of those that have come; Hinge and AUC do not
-	// apply.
+	// Classes describes each class if there are more than two, by number.
+	// BalancedAccuracy is then the mean recall of the classes seen; Hinge and AUC
+	// do not apply.
 	Classes []Class `json:"classes,omitempty"`
 
 	MAE  *Number `json:"mae,omitempty"`  // mean absolute error
@@ -73,7 +72,7 @@ type Measures struct {
 	R2   *Number `json:"r2,omitempty"`   // 1 − mean squared error / variance of the labels
 }
 
-// List returns the measures that apply, by the names that they have in published
+// List returns the applicable measures, under the names that they have in published
 // models, metrics and gate rules, in a fixed order. classes says that there are more
 // than two. Without examples the values are NaN.
 func (m *Measures) List(classes bool) []stream.Measure {
@@ -107,13 +106,13 @@ func (m *Measures) List(classes bool) []stream.Measure {
 	return list
 }
 
-// rarely is the share of a class below which an accuracy says little.
+// rarely is the share of a class below which accuracy says little.
 const rarely = 0.2
 
-// Rare returns whether there is a class with less than a fifth of the examples,
-// and which: 0 for the negative one.
+// Rare reports whether a class has less than a fifth of the examples, and which; 0
+// is the negative one.
 func (m *Measures) Rare() (class int, yes bool) {
-	negative, positive := (&tally{hits: m.Hits}).classes()
+	negative, positive := (&counter{hits: m.Hits}).classes()
 	if positive < negative {
 		class = 1
 	}
@@ -121,56 +120,56 @@ func (m *Measures) Rare() (class int, yes bool) {
 	return class, n > 0 && float64(min(negative, positive)) < rarely*float64(n)
 }
 
-// Recall returns the share of the examples of a class that were predicted as such.
+// Recall returns the share of the examples of a class that were predicted
+// correctly.
 func (m *Measures) Recall(class int) Number {
 	return Number(float64(m.Hits[class][class]) / float64(m.Hits[class][0]+m.Hits[class][1]))
 }
 
-// Precision returns the share of the examples predicted as of a class that were.
+// Precision returns the share of the predictions of a class that were correct.
 func (m *Measures) Precision(class int) Number {
 	return Number(float64(m.Hits[class][class]) / float64(m.Hits[0][class]+m.Hits[1][class]))
 }
 
-// Baseline holds the accuracies, on the same examples, of two rules that do not
-// look at the features.
+// Baseline has the accuracies, on the same examples, of two rules that ignore the
+// features.
 type Baseline struct {
-	// Majority predicts the class that has been more frequent so far, of two that
-	// are equally so the positive one.
+	// Majority predicts the class that has been the most frequent so far, the
+	// positive one of two equally frequent.
 	Majority Number `json:"majority"`
-	// NoChange predicts the label of the example before; on the first it counts
-	// as wrong.
+	// NoChange predicts the previous label. On the first example it counts as
+	// wrong.
 	NoChange Number `json:"no_change"`
 }
 
-// String is for people.
+// String formats the baselines for people.
 func (b Baseline) String() string {
 	return fmt.Sprintf("larger class so far %s, label before %s", Percent(b.Majority), Percent(b.NoChange))
 }
 
-// Window holds measures over the latest examples.
+// Window has measures over the latest examples.
 type Window struct {
 	Examples int `json:"examples"`
 	Measures
-	// Confusion counts, for each of more than two classes, the examples of it by
-	// the class predicted.
+	// Confusion counts examples by true and predicted class, if there are more than
+	// two.
 	Confusion [][]uint64 `json:"confusion,omitempty"`
 }
 
-// Summary holds measures over all examples and over the window.
+// Summary has measures over all examples and over the window.
 type Summary struct {
 	Measures
-	// Interval is a confidence interval of the accuracy, 95 %, by a bootstrap of
-	// blocks of consecutive examples, whose errors may depend on each other. nil
-	// where there are too few examples, for a regression, and unless Final made
-	// the summary.
+	// Interval is a 95 % confidence interval of the accuracy, by a bootstrap of
+	// blocks of consecutive examples, whose errors may be dependent. It is nil if
+	// there are too few examples, for regression, and unless Final made the
+	// summary.
 	Interval *[2]Number `json:"interval"`
 	Window   Window     `json:"window"`
-	// Weighted is nil while all examples weigh 1.
+	// Weighted is nil while all weights are 1.
 	Weighted *Weighted `json:"weighted,omitempty"`
 }
 
-// warnFrom is the number of examples from which on an accuracy says enough to
-// warn of it.
+// warnFrom is the number of examples from which an accuracy is worth a warning.
 const warnFrom = 100
 
 // Warnings returns a sentence for each baseline that is more accurate than the
@@ -193,13 +192,13 @@ func (s *Summary) Warnings(n uint64) (list []string) {
 	return list
 }
 
-// Test holds the measures of a held-out set.
+// Test has the measures on a held-out set.
 type Test struct {
 	Examples int    `json:"examples"`
 	Accuracy Number `json:"accuracy"`
 	Error    Number `json:"error"`
 	AUC      Number `json:"auc"`
-	// Of more than two classes, as in Measures.
+	// With more than two classes, as in Measures.
 	BalancedAccuracy Number  `json:"balanced_accuracy,omitzero"`
 	Classes          []Class `json:"classes,omitempty"`
 
@@ -213,7 +212,7 @@ func noMeasures() Measures {
 	return Measures{Accuracy: nan, Error: nan, Hinge: nan, Probability: noProbability(), BalancedAccuracy: nan, AUC: nan, Kappa: nan, KappaT: nan, Baseline: Baseline{nan, nan}}
 }
 
-func (m *Measures) classification(t *tally, hinge, auc float64) {
+func (m *Measures) classification(t *counter, hinge, auc float64) {
 	acc := t.accuracy()
 	m.Accuracy, m.Error = Number(acc), Number(1-acc)
 	m.Hinge, m.AUC = Number(hinge), Number(auc)
@@ -222,14 +221,14 @@ func (m *Measures) classification(t *tally, hinge, auc float64) {
 	m.Kappa, m.KappaT = Number(t.kappa()), Number(t.kappaT())
 }
 
-// regression sets the measures from the mean absolute and squared error and
-// the variance of the labels.
+// regression sets the measures from mean absolute and squared error and the
+// variance of the labels.
 func (m *Measures) regression(abs, sq, variance float64) {
 	mae, rmse, r2 := Number(abs), Number(math.Sqrt(sq)), Number(1-sq/variance)
 	m.MAE, m.RMSE, m.R2 = &mae, &rmse, &r2
 }
 
-// errors sets the measures of a regression from scores and labels.
+// errors sets the regression measures from scores and labels.
 func (m *Measures) errors(scores, labels []float64) {
 	n := float64(len(scores))
 	mae, rmse := Number(floats.Distance(scores, labels, 1)/n), Number(floats.Distance(scores, labels, 2)/math.Sqrt(n))
@@ -237,8 +236,7 @@ func (m *Measures) errors(scores, labels []float64) {
 	m.MAE, m.RMSE, m.R2 = &mae, &rmse, &r2
 }
 
-// Evaluate compares scores with labels, which must be equally many. The AUC is
-// exact.
+// Evaluate compares scores with as many labels. The AUC is exact.
 func Evaluate(regress bool, scores, labels []float64) Test {
 	nan := Number(math.NaN())
 	t := Test{Examples: len(scores), Accuracy: nan, Error: nan, AUC: nan}

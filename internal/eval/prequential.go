@@ -1,6 +1,5 @@
-// Package eval measures how well a learner predicts: on each example before it
-// is learned from (prequential, test-then-train), on a held-out set, and over
-// time.
+// Package eval measures how well a learner predicts: prequentially (each example is
+// predicted before it is learned from), on held-out sets, and over time.
 package eval
 
 import (
@@ -13,23 +12,23 @@ import (
 )
 
 // Prequential accumulates measures over all scored examples and over a sliding
-// window of the latest ones. Its state is a function of the scores and labels
-// in their order.
+// window of the latest ones. Its state is a function of the sequence of scores and
+// labels.
 type Prequential struct {
 	regress bool
 
 	n           uint64
-	total       tally
+	total       counter
 	hinge       float64 // sum over all examples
 	bins        *bins
 	blocks      blocks
 	calibration calibration
-	weights     *weighing // nil while all are 1
-	// More than two classes: counts over all examples, and over the window.
+	weights     *weighing // nil while all weights are 1
+	// For more than two classes: counts over all examples, and over the window.
 	classes, recentClasses *confusion
 
-	// Regression: sums over all examples, and Welford's mean and sum of
-	// squared deviations of the labels.
+	// For regression: sums over all examples, and Welford's mean and sum of squared
+	// deviations of the labels.
 	absErr, sqErr, meanY, devY float64
 
 	last float64 // the latest label; 0 before the first
@@ -37,37 +36,37 @@ type Prequential struct {
 	size   int
 	scores []float64
 	labels []float64
-	stayed []bool // the label was that of the example before
-	larger []bool // it was that of the class more frequent before; no part of the state
-	recent tally  // counts over the ring
+	stayed []bool  // the label equalled the previous one
+	larger []bool  // the label was of the class more frequent before; not part of the state
+	recent counter // counts over the ring
 }
 
-// tally holds the counts that all measures of a classifier but losses and AUC
-// are made of.
-type tally struct {
-	// hits[y][p] counts examples of class y predicted as class p; 1 stands for
-	// the positive class.
+// counter has the counts from which all measures of a classifier except losses and
+// AUC are computed.
+type counter struct {
+	// hits[y][p] counts examples of class y predicted as class p; 1 is the positive
+	// class.
 	hits   [2][2]uint64
 	stayed uint64
-	// larger counts the labels of the class that had been more frequent before;
-	// NaN in a state of an earlier version, which did not count them.
+	// larger counts labels of the class that was more frequent before. It is NaN in
+	// a state from an earlier version, which did not count them.
 	larger float64
 }
 
-func (t *tally) add(y, p int, stayed, larger bool) {
+func (t *counter) add(y, p int, stayed, larger bool) {
 	t.hits[y][p]++
 	t.stayed += one(stayed)
 	t.larger += float64(one(larger))
 }
 
-func (t *tally) sub(y, p int, stayed, larger bool) {
+func (t *counter) sub(y, p int, stayed, larger bool) {
 	t.hits[y][p]--
 	t.stayed -= one(stayed)
 	t.larger -= float64(one(larger))
 }
 
-// one returns 1 for true, without a branch: what is counted comes as it likes, and a
-// branch that is not foreseen costs more than a sum.
+// one returns 1 for true, without a branch: the values are unpredictable, and a
+// mispredicted branch costs more than an addition.
 func one(b bool) uint64 {
 	if b {
 		return 1
@@ -75,44 +74,44 @@ func one(b bool) uint64 {
 	return 0
 }
 
-// classes returns how many examples are of each class.
-func (t *tally) classes() (negative, positive uint64) {
+// classes returns the number of examples of each class.
+func (t *counter) classes() (negative, positive uint64) {
 	return t.hits[0][0] + t.hits[0][1], t.hits[1][0] + t.hits[1][1]
 }
 
-// majority returns the class that is more frequent; of two that are equally so,
-// the positive one, as for a decision of 0.
-func (t *tally) majority() int {
+// majority returns the more frequent class; the positive one if both are equally
+// frequent, as for a decision of 0.
+func (t *counter) majority() int {
 	if negative, positive := t.classes(); negative > positive {
 		return 0
 	}
 	return 1
 }
 
-func (t *tally) n() uint64 {
+func (t *counter) n() uint64 {
 	return t.hits[0][0] + t.hits[0][1] + t.hits[1][0] + t.hits[1][1]
 }
 
-func (t *tally) accuracy() float64 {
+func (t *counter) accuracy() float64 {
 	return float64(t.hits[0][0]+t.hits[1][1]) / float64(t.n())
 }
 
-// balanced returns the mean of the accuracies on each class, NaN where one is
+// balanced returns the mean of the accuracies on the classes, NaN if one is
 // missing.
-func (t *tally) balanced() float64 {
+func (t *counter) balanced() float64 {
 	negative, positive := t.classes()
 	return (float64(t.hits[0][0])/float64(negative) + float64(t.hits[1][1])/float64(positive)) / 2
 }
 
-// baseline returns the accuracies of rules that do not look at the features.
-func (t *tally) baseline() Baseline {
+// baseline returns the accuracies of rules that ignore the features.
+func (t *counter) baseline() Baseline {
 	n := float64(t.n())
 	return Baseline{Majority: Number(t.larger / n), NoChange: Number(float64(t.stayed) / n)}
 }
 
-// kappa compares the accuracy with that of guesses that have the same share of
-// each class (Cohen 1960).
-func (t *tally) kappa() float64 {
+// kappa compares the accuracy with that of random guesses with the same class
+// shares (Cohen 1960).
+func (t *counter) kappa() float64 {
 	n := float64(t.n())
 	pos := float64(t.hits[1][0]+t.hits[1][1]) / n
 	predicted := float64(t.hits[0][1]+t.hits[1][1]) / n
@@ -121,15 +120,14 @@ func (t *tally) kappa() float64 {
 }
 
 // kappaT compares the accuracy with that of the no-change classifier, which
-// predicts the label of the example before (Žliobaitė et al., "Evaluation
-// methods and decision theory for classification of streaming data with
-// temporal dependence", Machine Learning 98, 2015, section 5). On the very first
-// example it counts as wrong.
-func (t *tally) kappaT() float64 {
+// predicts the previous label (Žliobaitė et al., "Evaluation methods and decision
+// theory for classification of streaming data with temporal dependence", Machine
+// Learning 98, 2015, section 5). On the very first example it counts as wrong.
+func (t *counter) kappaT() float64 {
 	return above(t.accuracy(), float64(t.baseline().NoChange))
 }
 
-// above returns (p − base)/(1 − base), NaN where base leaves no room.
+// above returns (p − base)/(1 − base), NaN if base is 1.
 func above(p, base float64) float64 {
 	if base >= 1 {
 		return math.NaN()
@@ -137,8 +135,8 @@ func above(p, base float64) float64 {
 	return (p - base) / (1 - base)
 }
 
-// New returns a Prequential for regression or classification with a window of
-// size examples, at least 1.
+// New returns a Prequential for regression or classification with a window of size
+// examples, at least 1.
 func New(regress bool, size int) *Prequential {
 	p := &Prequential{regress: regress, size: max(size, 1)}
 	if !regress {
@@ -148,7 +146,7 @@ func New(regress bool, size int) *Prequential {
 	return p
 }
 
-// class returns the index of the class that a label or a decision stands for.
+// class returns the class index of a label or a decision.
 func class(v float64) int {
 	if v >= 0 {
 		return 1
@@ -156,11 +154,11 @@ func class(v float64) int {
 	return 0
 }
 
-// hinge returns max(0, 1 − y·f), or NaN for a score that is NaN.
+// hinge returns max(0, 1 − y·f), NaN for a NaN score.
 func hinge(score, label float64) float64 { return max(0, 1-float64(label*score)) }
 
-// Add takes the score of an example, as computed before the example was
-// learned from, and its label: ±1 for a classifier of two classes.
+// Add adds the score of an example, computed before the example was learned from,
+// and its label: ±1 for a classifier of two classes.
 func (p *Prequential) Add(score, label float64) {
 	if p.classes != nil {
 		p.addClass(score, label)
@@ -201,10 +199,10 @@ func (p *Prequential) Regression() bool { return p.regress }
 // Examples returns the number of examples scored.
 func (p *Prequential) Examples() uint64 { return p.n }
 
-// Classes returns how many of them were negative and positive.
+// Classes returns the numbers of negative and positive examples scored.
 func (p *Prequential) Classes() (negative, positive uint64) { return p.total.classes() }
 
-// Counts returns how many of them were of each class, the negative one of two
+// Counts returns the number of scored examples per class, the negative one of two
 // first.
 func (p *Prequential) Counts() []uint64 {
 	if p.classes != nil {
@@ -214,11 +212,11 @@ func (p *Prequential) Counts() []uint64 {
 	return []uint64{negative, positive}
 }
 
-// CountNewest adds those of the newest n of them, as far as the window goes back,
-// to counts, and returns how many there are.
+// CountNewest adds the newest n examples, as far as the window goes back, to counts
+// per class, and returns their number.
 func (p *Prequential) CountNewest(counts []float64, n int) int {
 	n = min(max(n, 0), len(p.labels))
-	at := int(p.n % uint64(p.size)) // of the one that comes next
+	at := int(p.n % uint64(p.size)) // index of the next example
 	if p.classes != nil {
 		for _, y := range p.labels[max(at-n, 0):at] {
 			counts[int(y)]++
@@ -228,7 +226,7 @@ func (p *Prequential) CountNewest(counts []float64, n int) int {
 		}
 		return n
 	}
-	// Most of the window is asked for, and often: those that are older are fewer.
+	// The caller usually asks for most of the window: count the complement.
 	if len(p.labels) < p.size {
 		at = 0
 	}
@@ -247,7 +245,7 @@ func (p *Prequential) CountNewest(counts []float64, n int) int {
 	return n
 }
 
-// score returns the measure that a curve shows, over all examples and over the
+// score returns the measure shown in a curve, over all examples and over the
 // window: the accuracy, or the mean absolute error of a regression.
 func (p *Prequential) score() (all, window float64) {
 	if !p.regress {
@@ -260,8 +258,8 @@ func (p *Prequential) score() (all, window float64) {
 	return p.absErr / float64(p.n), sum / float64(len(p.scores))
 }
 
-// Accuracy returns the share of right predictions, over all examples and over
-// the window; NaN before the first example and for a regression.
+// Accuracy returns the share of correct predictions, over all examples and over the
+// window; NaN before the first example and for regression.
 func (p *Prequential) Accuracy() (all, window float64) {
 	if p.classes != nil {
 		return p.classes.accuracy(), p.recentClasses.accuracy()
@@ -269,7 +267,7 @@ func (p *Prequential) Accuracy() (all, window float64) {
 	return p.total.accuracy(), p.recent.accuracy()
 }
 
-// Fields describes the state. What is read must have the task and window size
+// Fields describes the state. A state being read must have the task and window size
 // of p.
 func (p *Prequential) Fields(f *state.Fields) {
 	regress, size := p.regress, p.size
@@ -315,10 +313,10 @@ func (p *Prequential) Fields(f *state.Fields) {
 	}
 }
 
-// laterFields describes what earlier versions did not have. Over their states
-// it is unknown.
+// laterFields describes measures that earlier versions lacked; for their states
+// they are unknown.
 func (p *Prequential) laterFields(f *state.Fields) {
-	if f.Next("log_loss") { // that of the sigmoids of scores
+	if f.Next("log_loss") { // of the sigmoids of scores
 		var before float64
 		f.Float64("log_loss", &before)
 	}
@@ -331,10 +329,10 @@ func (p *Prequential) laterFields(f *state.Fields) {
 	p.calibrationFields(f)
 }
 
-// recount counts over the ring that has been read.
+// recount computes the counts over the ring, after reading it.
 func (p *Prequential) recount() {
-	p.recent, p.larger = tally{}, make([]bool, len(p.scores))
-	before := tally{hits: p.total.hits}
+	p.recent, p.larger = counter{}, make([]bool, len(p.scores))
+	before := counter{hits: p.total.hits}
 	for i := range p.scores {
 		before.sub(class(p.labels[i]), class(p.scores[i]), false, false)
 	}
@@ -388,8 +386,8 @@ func (p *Prequential) Final() Summary {
 	return s
 }
 
-// Measures lists the summary's numbers that apply, for publication, in a fixed
-// order; those over the window end in _window.
+// Measures lists the applicable measures for publication, in a fixed order; the
+// names of those over the window end in _window.
 func (p *Prequential) Measures() []stream.Measure {
 	s := p.Summary()
 	out := []stream.Measure{{Name: "prequential_examples", Value: float64(p.n)}}

@@ -11,71 +11,71 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// ReliabilityBin is one row of a reliability table: examples whose probabilities
-// are next to each other.
+// ReliabilityBin is one row of a reliability table: examples with similar
+// probabilities.
 type ReliabilityBin struct {
 	Examples    uint64 `json:"examples"`
-	Probability Number `json:"probability"` // their mean
-	Share       Number `json:"share"`       // of the examples whose label was positive
+	Probability Number `json:"probability"` // mean
+	Share       Number `json:"share"`       // share of positive labels
 }
 
-// Probability holds the measures of probabilities that labels are positive, over
-// the examples for which there was one. They are NaN where there was none. With
-// more than two classes ECE and Reliability are of the largest of the probabilities,
-// and whether it was that of the label stands for whether the label was positive.
+// Probability has the measures of predicted probabilities, over the examples that
+// had one; NaN if none had. With more than two classes, ECE and Reliability are
+// about the largest of the probabilities, and whether it was that of the label
+// takes the place of whether the label was positive.
 type Probability struct {
-	// LogLoss is the mean of −ln of the probability of the label. ln 2 = 0.69 is
-	// that of a coin.
+	// LogLoss is the mean of −ln of the probability of the label. A coin has ln 2 =
+	// 0.69.
 	LogLoss Number `json:"log_loss"`
-	// Brier is the mean of (probability − 1)² over positive labels and of
-	// probability² over negative ones. With more than two classes it is the mean of
-	// the sum over classes of the squared distance from 1 for that of the label, from
-	// 0 for others: from 0 to 2.
+	// Brier is the mean of (probability − 1)² over positive labels and probability²
+	// over negative ones. With more than two classes it is the mean over examples
+	// of the sum over classes of the squared distance from 1 for the label's class,
+	// from 0 for others: from 0 to 2.
 	Brier Number `json:"brier"`
-	// BrierSkill is 1 − Brier/that of the share of positive labels, always
-	// predicted: 1 is perfect, 0 as good as that share. NaN where a class is
+	// BrierSkill is 1 − Brier/(Brier of always predicting the share of positive
+	// labels): 1 is perfect, 0 as good as that share. It is NaN if a class is
 	// missing, and with more than two.
 	BrierSkill Number `json:"brier_skill"`
 	// ECE, the expected calibration error, is the mean over examples of the
-	// distance between mean probability and share of positive labels in their
-	// row of Reliability.
+	// distance between mean probability and share of positive labels in their row
+	// of Reliability.
 	ECE Number `json:"ece"`
-	// ECENoise is about what ECE would be by chance if each probability were
-	// right and labels did not depend on each other.
+	// ECENoise is roughly the ECE that would result by chance if each probability
+	// were right and labels independent.
 	ECENoise Number `json:"ece_noise"`
-	// Reliability has at most 15 rows, each with about as many examples. Over all
-	// examples probabilities in one of the bins of a histogram stay together,
-	// which are 1/16 of an octave wide.
+	// Reliability has at most 15 rows with about equally many examples. Over all
+	// examples, probabilities in the same bin of a histogram stay together; bins
+	// are 1/16 of an octave wide.
 	Reliability []ReliabilityBin `json:"reliability"`
 }
 
-// calibration accumulates what the measures of probabilities are made of, over
-// all examples and in a ring of the latest ones.
+// calibration accumulates the sums for the measures of probabilities, over all
+// examples and in a ring of the latest ones.
 type calibration struct {
 	n           uint64
 	loss, brier float64
 	positive    uint64
-	cells       []cell // a histogram of all; nil before the first
+	cells       []cell // a histogram over all; nil before the first
 
 	size  int
 	probs []float64 // the ring: example i, counted from 0, is at i mod size
 	hits  []bool    // the label was positive
 
 	several        bool      // more than two classes
-	losses, briers []float64 // of the ring, with more than two classes
+	losses, briers []float64 // ring, with more than two classes
 }
 
-// cell holds the examples of about one probability.
+// cell counts the examples of approximately one probability.
 type cell struct {
 	n, positive uint64
-	sum         float64 // of probabilities
+	sum         float64 // sum of their probabilities
 }
 
 const (
 	reliabilityBins = 15
 
 	octaveCells = 16 // a power of two: the first bits of the mantissa
-	minProb     = 20 // probabilities below 2^-minProb, and those as near 1, share a cell
+	minProb     = 20 // probabilities below 2^-minProb, and those as close to 1, share a cell
 	halfCells   = (minProb-1)*octaveCells + 1
 )
 
@@ -98,7 +98,7 @@ func probabilityLoss(p float64, positive bool) float64 {
 	return -linear.Log(max(either(positive, p, 1-p), 0x1p-52))
 }
 
-// either returns a where yes, else b, without a branch.
+// either returns a if yes, else b, without a branch.
 func either(yes bool, a, b float64) float64 {
 	x, y := math.Float64bits(a), math.Float64bits(b)
 	if yes {
@@ -111,8 +111,8 @@ func (c *calibration) add(p float64, positive bool) {
 	c.put(p, positive, probabilityLoss(p, positive), compare.Brier(p, positive))
 }
 
-// addClass takes the probabilities of more than two classes and the class of the
-// label, whose probability is 0 if there is none for it.
+// addClass adds the probabilities of more than two classes and the class of the
+// label. A class without a probability has probability 0.
 func (c *calibration) addClass(probs []float64, class int) {
 	best, p := 0, 0.0
 	for k, q := range probs {
@@ -175,8 +175,8 @@ func (c *calibration) window() Probability {
 	return m
 }
 
-// measureProbabilities returns the measures of probabilities of which label says
-// whether the label was positive. The table is of all that differ.
+// measureProbabilities returns the measures of probabilities; label says whether a
+// label was positive. The table distinguishes all different probabilities.
 func measureProbabilities(probs []float64, label func(i int) bool) Probability {
 	m := noProbability()
 	cells := make([]cell, len(probs))
@@ -198,8 +198,7 @@ func measureProbabilities(probs []float64, label func(i int) bool) Probability {
 	return m
 }
 
-// joinEqual joins sorted cells of one example each that have the same
-// probability.
+// joinEqual joins sorted cells of one example each that have the same probability.
 func joinEqual(cells []cell) []cell {
 	k := 0
 	for i := range cells {
@@ -227,14 +226,14 @@ func (m *Probability) set(n, positive uint64, loss, brier float64) {
 	}
 }
 
-// reliability makes the table of cells, which come in the order of their
-// probabilities and hold n examples, and what follows from it.
+// reliability makes the table from cells, sorted by probability and with n examples
+// in total, and computes what follows from it.
 func (m *Probability) reliability(cells []cell, n uint64) {
 	if n == 0 {
 		return
 	}
 	var row cell
-	var done uint64 // examples in rows before
+	var done uint64 // examples in earlier rows
 	var variance, ece, noise float64
 	for _, c := range cells {
 		if c.n == 0 {
@@ -242,15 +241,15 @@ func (m *Probability) reliability(cells []cell, n uint64) {
 		}
 		row.n, row.positive, row.sum = row.n+c.n, row.positive+c.positive, row.sum+c.sum
 		variance += max(c.sum*(1-c.sum/float64(c.n)), 0)
-		// A row ends where its part of all examples does, or just behind.
+		// A row ends at its share of all examples, or at the next cell boundary.
 		if (done+row.n)*reliabilityBins < n*uint64(len(m.Reliability)+1) {
 			continue
 		}
 		k := float64(row.n)
 		m.Reliability = append(m.Reliability, ReliabilityBin{row.n, Number(row.sum / k), Number(float64(row.positive) / k)})
 		ece += math.Abs(row.sum - float64(row.positive))
-		// The number of positive ones has this variance, and the mean distance of
-		// a normal variable from its mean is √(2/π) of its deviation.
+		// The number of positive examples has this variance. The mean distance of a
+		// normal variable from its mean is √(2/π) standard deviations.
 		noise += math.Sqrt(2 / math.Pi * variance)
 		done += row.n
 		row, variance = cell{}, 0
@@ -263,19 +262,18 @@ func noProbability() Probability {
 	return Probability{LogLoss: nan, Brier: nan, BrierSkill: nan, ECE: nan, ECENoise: nan}
 }
 
-// AddProbability takes the probability that the label is positive, as known
-// before the example was learned from. It is called after Add, for examples of
-// which there is one.
+// AddProbability adds the probability that the label is positive, from before the
+// example was learned from. It is called after Add, for examples that have one.
 func (p *Prequential) AddProbability(prob float64, positive bool) { p.calibration.add(prob, positive) }
 
-// AddProbabilities is AddProbability for more than two classes: it takes the
-// probabilities of the classes there were, and the class of the label.
+// AddProbabilities is AddProbability for more than two classes: it adds the
+// probabilities of the classes known then, and the class of the label.
 func (p *Prequential) AddProbabilities(probs []float64, class int) {
 	p.calibration.addClass(probs, class)
 }
 
-// calibrationFields describes what is part of a state only where there were
-// probabilities.
+// calibrationFields describes the measures of probabilities; they are in a state
+// only if there were any.
 func (p *Prequential) calibrationFields(f *state.Fields) {
 	if !f.Next("probability") && (f.Decoding() || p.calibration.n == 0) {
 		return

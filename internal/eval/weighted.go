@@ -8,26 +8,27 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Weighted holds measures in which each example counts by its weight: where one
-// stands for 1/p of which it was chosen with probability p, those of the whole
-// stream, but for noise. The other measures are of the examples that came.
+// Weighted has measures in which each example counts with its weight. If examples
+// were sampled with probability p and weigh 1/p, these estimate the measures over
+// the whole stream, up to noise; the other measures are about the examples that
+// arrived.
 type Weighted struct {
 	Sum       float64 `json:"sum"`       // Σ w
-	Effective float64 `json:"effective"` // (Σ w)²/Σ w²: about as many examples of equal weight would be as certain
+	Effective float64 `json:"effective"` // (Σ w)²/Σ w²: the number of equally weighted examples that would be as informative
 	Accuracy  Number  `json:"accuracy"`
 	Error     Number  `json:"error"`
-	Hinge     Number  `json:"hinge"`          // Of two classes.
+	Hinge     Number  `json:"hinge"`          // two classes only
 	MAE       *Number `json:"mae,omitempty"`  // of a regression
 	RMSE      *Number `json:"rmse,omitempty"` // of a regression
 	// Window is the same over the latest examples.
 	Window *Weighted `json:"window,omitempty"`
 }
 
-// weighing is what Weighted is made of, from the first example on whose weight is
-// not 1.
+// weighing accumulates the sums for Weighted, starting at the first example whose
+// weight is not 1.
 type weighing struct {
 	sums
-	recent []float64 // weights of the window, as Prequential.scores
+	recent []float64 // weights of the window, parallel to Prequential.scores
 }
 
 type sums struct{ w, squares, wrong, hinge, abs, sq float64 }
@@ -68,7 +69,7 @@ func (s *sums) measures(p *Prequential) *Weighted {
 	return m
 }
 
-// AddWeighted is Add for an example of weight w, above 0.
+// AddWeighted is Add for an example of weight w > 0.
 func (p *Prequential) AddWeighted(score, label, w float64) {
 	if w != 1 && p.weights == nil {
 		p.weights = p.unweighted()
@@ -86,7 +87,7 @@ func (p *Prequential) AddWeighted(score, label, w float64) {
 	p.weights.recent[at] = w
 }
 
-// unweighted returns the sums as they are while all weights are 1.
+// unweighted returns the sums for examples that all had weight 1.
 func (p *Prequential) unweighted() *weighing {
 	n := float64(p.n)
 	q := &weighing{sums: sums{w: n, squares: n, hinge: p.hinge, abs: p.absErr, sq: p.sqErr}, recent: make([]float64, len(p.scores))}
@@ -103,7 +104,7 @@ func (p *Prequential) unweighted() *weighing {
 	return q
 }
 
-// Weighted returns the measures by weight, or nil while all weights are 1.
+// Weighted returns the weighted measures, or nil while all weights are 1.
 func (p *Prequential) Weighted() *Weighted {
 	if p.weights == nil {
 		return nil
@@ -117,7 +118,7 @@ func (p *Prequential) Weighted() *Weighted {
 	return m
 }
 
-// weightedMeasures lists those of Weighted.
+// weightedMeasures lists the weighted measures.
 func (p *Prequential) weightedMeasures() []stream.Measure {
 	if m := p.Weighted(); m != nil {
 		return append(m.list(""), m.Window.list("_window")...)
@@ -143,8 +144,7 @@ func (m *Weighted) list(suffix string) []stream.Measure {
 	return out
 }
 
-// weightFields describes the weights, which are part of a state only where one has
-// not been 1.
+// weightFields describes the weights, which are in a state only if one was not 1.
 func (p *Prequential) weightFields(f *state.Fields) {
 	if f.Decoding() {
 		p.weights = nil

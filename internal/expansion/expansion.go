@@ -1,6 +1,7 @@
-// Package expansion is the model of the kernel learners. Package algos/model makes
-// one from plain rows, for learners outside this module; this package is apart from
-// it since a kernel.Basis must not be seen there.
+// Package expansion is the kernel expansion, the model that kernel learners return:
+// compiled, packed or reduced forms of it, and its encoding. Package algos/model
+// makes one from plain rows for learners outside this module; it is a separate
+// package so that its API does not expose kernel.Basis.
 package expansion
 
 import (
@@ -14,21 +15,21 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Expansion is the model f(x) = Σ_j Coef[j]·(K(p_j, x) + Bias) + Offset over
-// the points of a kernel.Basis. It implements algos.Model and is immutable.
+// Expansion is the model f(x) = Σ_j Coef[j]·(K(p_j, x) + Bias) + Offset over the
+// points of a kernel.Basis. It implements algos.Model and is immutable.
 type Expansion struct {
 	basis  *kernel.Basis
 	coef   []float64
 	offset float64
-	packed bool             // how it is written
-	fast   *kernel.Compiled // of a compiled one, else nil
+	packed bool             // encoded in the packed form
+	fast   *kernel.Compiled // nil unless compiled
 }
 
 var _ algos.Model = (*Expansion)(nil)
 
-// New returns the expansion over the points of b whose coefficient is not 0. It
-// copies them. coef may be shorter than b; the rest is 0. offset is an
-// unregularised bias: a finite constant that is added to every decision.
+// New returns the expansion over the points of b with a nonzero coefficient, which
+// it copies. coef may be shorter than b; missing coefficients are 0. offset is an
+// unregularised bias: a finite constant added to every decision.
 func New(b *kernel.Basis, coef []float64, offset float64) *Expansion {
 	var idx []int32
 	var c []float64
@@ -41,13 +42,13 @@ func New(b *kernel.Basis, coef []float64, offset float64) *Expansion {
 	return &Expansion{basis: b.Subset(idx), coef: c, offset: offset}
 }
 
-// View returns the expansion over all points of b. It shares b and coef, of
-// equal length, and is valid until either changes. offset is that of New.
+// View returns the expansion over all points of b. It shares b and coef, which must
+// have equal lengths, and is valid until either changes. offset is as for New.
 func View(b *kernel.Basis, coef []float64, offset float64) *Expansion {
 	return &Expansion{basis: b, coef: coef, offset: offset}
 }
 
-// Nonzero returns the number of coefficients that are not 0.
+// Nonzero returns the number of nonzero coefficients.
 func Nonzero(coef []float64) (n int) {
 	for _, v := range coef {
 		if v != 0 {
@@ -76,10 +77,10 @@ func (e *Expansion) Decisions(dst []float64, xs []stream.Vec) {
 	e.basis.Decide(dst, xs, e.coef, e.offset)
 }
 
-// Reduce returns an expansion over few of the points (kernel.Reduce) that moves no
-// decision at a point of e by more than tol, with most points at most, and the
-// largest such move, or ok = false. scores are e's decisions at its points. The
-// constant that Bias and the offset add to every decision is kept as it is.
+// Reduce returns an expansion over few of the points (kernel.Reduce), at most most,
+// that changes no decision at a point of e by more than tol, and the largest such
+// change; or ok = false. scores are e's decisions at its points. The constant part
+// of every decision, from Bias and offset, is kept.
 func (e *Expansion) Reduce(scores []float64, tol float64, most int) (reduced *Expansion, near float64, ok bool) {
 	constant := e.offset + e.basis.Constant(e.coef)
 	f := make([]float64, len(scores))
@@ -94,20 +95,19 @@ func (e *Expansion) Reduce(scores []float64, tol float64, most int) (reduced *Ex
 }
 
 // Compile returns the same function in a form that decides several times faster
-// (kernel.Compile), where there is one. Decision and Decisions of the result
-// agree in every bit. e must not change as long as the result is in use.
+// (kernel.Compile), if there is one. Decision and Decisions of the result agree in
+// every bit. e must not change while the result is in use.
 func (e *Expansion) Compile() algos.Model {
 	c := *e
 	c.fast = kernel.Compile(e.basis, e.coef, e.offset)
 	return &c
 }
 
-// Pack returns the form in which models are published, in which AppendBinary takes
-// a fraction of the bytes: the points to the bit, the coefficients rounded to
-// float32, as a compiled expansion rounds them anyway. It moves a decision by 2^−24
-// of the sum of the coefficients' absolute values at most, times the largest kernel
-// value; what Bias adds to every decision stays. e must not change as long as the
-// result is in use.
+// Pack returns the form for publishing, whose encoding takes a fraction of the
+// bytes: the points are exact, the coefficients are rounded to float32, as in a
+// compiled expansion. A decision changes by at most 2^−24 times the sum of the
+// coefficients' absolute values times the largest kernel value; the part from Bias
+// is kept. e must not change while the result is in use.
 func (e *Expansion) Pack() algos.Model {
 	if e.packed || !e.basis.Packable() {
 		return e
@@ -117,7 +117,7 @@ func (e *Expansion) Pack() algos.Model {
 	for i, v := range e.coef {
 		r := float64(float32(v))
 		if r-r != 0 || r == 0 && v != 0 {
-			return e // beyond the range
+			return e // out of range
 		}
 		c.coef[i] = r
 	}
@@ -129,14 +129,15 @@ func (e *Expansion) Pack() algos.Model {
 }
 
 // Round returns a packed expansion whose points take fewer bits (kernel.Round), or
-// the points as they are, where e is not packed and no other is found: for every x
-// its decision is within bound, most at most, of e's in exact arithmetic.
+// the unchanged points if e is not packed and no rounding is found. For every x its
+// decision differs from e's by at most bound, which is at most most, in exact
+// arithmetic.
 func (e *Expansion) Round(most float64) (rounded algos.Model, bound float64, ok bool) {
 	size := math.Abs(e.offset)
 	for _, v := range e.coef {
 		size += math.Abs(float64(e.basis.Func.Bias) * v)
 	}
-	off := float64(size * 0x1p-52 * float64(len(e.coef)+4)) // of the constant
+	off := float64(size * 0x1p-52 * float64(len(e.coef)+4)) // error of the constant
 	points, coef, bound, ok := kernel.Round(e.basis, e.coef, most-off)
 	if !ok {
 		p, same := e.Pack().(*Expansion)
@@ -158,7 +159,7 @@ func (e *Expansion) Info() algos.Info {
 
 func (e *Expansion) fields(f *state.Fields) {
 	if e.packed = e.packed || f.Next("coef32"); e.packed {
-		// Each point has taken 4 bytes before there is room for any.
+		// Each point took at least 4 bytes, which bounds the allocation.
 		var coef []float32
 		for _, v := range e.coef {
 			coef = append(coef, float32(v))
@@ -177,7 +178,7 @@ func (e *Expansion) fields(f *state.Fields) {
 	if f.Decoding() && f.Err() == nil && len(e.coef) != e.basis.Len() {
 		f.Fail("coef", fmt.Errorf("%d coefficients for %d points", len(e.coef), e.basis.Len()))
 	}
-	// Models without an offset are stored as they were before there was one.
+	// Models without an offset keep the encoding from before offsets existed.
 	if f.Decoding() && !f.More() || !f.Decoding() && e.offset == 0 {
 		return
 	}
@@ -190,7 +191,7 @@ func (e *Expansion) fields(f *state.Fields) {
 // AppendBinary appends the encoded model.
 func (e *Expansion) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, e.fields) }
 
-// Decode reads what AppendBinary wrote.
+// Decode decodes what AppendBinary wrote.
 func Decode(data []byte) (algos.Model, error) {
 	e := &Expansion{basis: kernel.New(kernel.Func{})}
 	if err := state.Decode(data, e.fields); err != nil {

@@ -7,36 +7,36 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// Rule is how θ, the minimum of F(θx) + ζ (1−θ)² ‖p‖²/2, is found where there
-// is no Gram matrix, which gives it exactly in O(d²).
+// Rule is how to find θ, the minimum of F(θx) + ζ (1−θ)² ‖p‖²/2, without a Gram
+// matrix, which gives it exactly in O(d²).
 type Rule uint8
 
 const (
-	// AtStart: exactly, but in the first inner step of an epoch alone, where
-	// the margins are known from the full gradient (Convex and ConvexB starts
-	// cost a pass for them).
+	// AtStart: exactly, but only in the first inner step of an epoch, where the
+	// margins are known from the full gradient. (Convex and ConvexB starts take a
+	// pass to compute them.)
 	AtStart Rule = iota
-	// ByPass: exactly, by a pass over all rows each time.
+	// ByPass: exactly, with a pass over all rows each time.
 	ByPass
-	// ByRows: approximately, on up to 1,024 rows spread over the problem.
-	// Property 1 holds for their mean loss, not for F.
+	// ByRows: approximately, on up to 1,024 rows spread over the problem. Property
+	// 1 holds for their mean loss, not for F.
 	ByRows
 )
 
-// sampleRows is the most rows that ByRows looks at.
+// sampleRows is the largest number of rows used by ByRows.
 const sampleRows = 1024
 
-// ray is F along the ray through the origin and x.
+// ray is F on the ray from the origin through x.
 type ray struct {
 	p        *Problem
 	z, b     []float64           // margins at x, targets
-	share    func(k int) float64 // weights, whose mean is 1; nil: all are
-	two, one float64             // ‖x‖², ‖x‖₁ as far as λ2 weighs it
+	share    func(k int) float64 // weights with mean 1; nil: all are 1
+	two, one float64             // ‖x‖², and the part of ‖x‖₁ that λ2 weighs
 	zeta, pp float64             // ζ, ‖p‖²
 }
 
-// at returns F(θx) + ζ (1−θ)² ‖p‖²/2 and the part of it that has a second
-// derivative as slope and curve.
+// at returns F(θx) + ζ (1−θ)² ‖p‖²/2 and, as slope and curve, the derivatives of
+// its smooth part.
 func (r *ray) at(theta float64) (value, slope, curve float64) {
 	for i, z := range r.z {
 		s := float64(theta * z)
@@ -56,8 +56,8 @@ func (r *ray) at(theta float64) (value, slope, curve float64) {
 	return value, slope, curve
 }
 
-// search returns a θ of smaller value than 1 has: Newton steps with Armijo
-// backtracking from 1, or 1 where none is found.
+// search returns a θ with a smaller value than at 1, found by Newton steps with
+// Armijo backtracking from 1, or 1 if it finds none.
 func (r *ray) search() float64 {
 	const (
 		newton, halvings = 5, 20
@@ -78,7 +78,7 @@ func (r *ray) search() float64 {
 		if !(curve > 0) || step-step != 0 {
 			break
 		}
-		// The kink at 0 ends the piece on which the slope holds.
+		// The slope is valid only up to the kink at 0.
 		if theta > 0 && theta+step < 0 || theta < 0 && theta+step > 0 {
 			step = -theta
 		}
@@ -98,8 +98,8 @@ func (r *ray) search() float64 {
 	return theta
 }
 
-// quadratic returns the minimum for the squared loss, given q = ‖Ax‖²/n and
-// h = bᵀAx/n: equations (10) and (11) and their common generalisation.
+// quadratic returns the minimum for the squared loss, given q = ‖Ax‖²/n and h =
+// bᵀAx/n: equations (10) and (11) and their common generalisation.
 func (r *ray) quadratic(q, h float64) float64 {
 	pen := float64(r.zeta * r.pp)
 	den := q + pen + float64(r.p.Ridge*r.two)
@@ -109,15 +109,15 @@ func (r *ray) quadratic(q, h float64) float64 {
 	return soft((h+pen)/den, float64(r.p.Lasso*r.one)/den)
 }
 
-// decrease is what the sufficient-decrease steps of an epoch need.
+// decrease is the state of the sufficient-decrease steps of an epoch.
 type decrease struct {
 	zeta   float64
-	places []int   // the steps that are to come, ascending
-	lo, hi float64 // the range of θ so far, and 1
+	places []int   // the remaining steps, ascending
+	lo, hi float64 // range of θ so far, including 1
 	z, b   []float64
 }
 
-// due reports whether step k is one of them. It is asked once a step.
+// due reports whether step k is one of them. It is called once per step.
 func (d *decrease) due(k int) bool {
 	if len(d.places) == 0 || d.places[0] != k {
 		return false
@@ -144,7 +144,7 @@ func (s *Solver) places(m int) []int {
 	}
 	n := min(max(int(s.par.Decrease*float64(m)), 1), m)
 	out := make([]int, 0, n)
-	// Floyd's algorithm: every subset of n equally likely.
+	// Floyd's algorithm: every subset of size n is equally likely.
 	r := s.draws("vr.decrease")
 	seen := make(map[int]bool, n)
 	for j := m - n; j < m; j++ {
@@ -159,8 +159,7 @@ func (s *Solver) places(m int) []int {
 	return out
 }
 
-// theta returns θ for the point x, which is the snapshot or not, and pp =
-// ‖p~‖².
+// theta returns θ for the point x, which is the snapshot or not; pp is ‖p~‖².
 func (s *Solver) theta(x []float64, snapshot bool, pp float64) float64 {
 	p, d := s.prob, &s.decrease
 	r := ray{p: p, zeta: d.zeta, pp: pp, b: p.b, share: p.share}
@@ -199,5 +198,5 @@ func (s *Solver) theta(x []float64, snapshot bool, pp float64) float64 {
 	return r.quadratic(q/n, h/n)
 }
 
-// ThetaRange returns the range of θ, and 1, in the last epoch.
+// ThetaRange returns the range of θ in the last epoch, including 1.
 func (s *Solver) ThetaRange() (lo, hi float64) { return s.decrease.lo, s.decrease.hi }

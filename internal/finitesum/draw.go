@@ -6,14 +6,14 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
-// sampling draws rows: uniformly, or row i with the probability
+// sampling draws rows: uniformly, or row i with probability
 //
 //	p_i = ½ (1/n + ‖a_i‖²/Σ‖a_k‖²)
 //
-// with its gradient divided by n p_i, which leaves the estimate unbiased. The
-// largest curvature of a summand so weighted is below twice the mean one, so
-// that single long rows do not dictate the step (after Xiao and Zhang 2014,
-// section 3; the uniform half keeps SAGA's table fresh).
+// and its gradient divided by n p_i, which keeps the estimate unbiased. The largest
+// curvature of a summand weighted like this is less than twice the mean one, so
+// that single long rows do not dictate the step (after Xiao and Zhang 2014, section
+// 3; the uniform half keeps SAGA's table fresh).
 type sampling struct {
 	n      int
 	weight []float64 // 1/(n p_i); empty: uniform
@@ -39,7 +39,7 @@ func (s *sampling) prepare(p *Problem, weighted bool) {
 	s.keep = slices.Grow(s.keep[:0], n)[:n]
 	s.alias = slices.Grow(s.alias[:0], n)[:n]
 	s.most = 0
-	// Vose's construction, low ones from the front of work, high ones from its
+	// Vose's construction; low entries from the front of work, high ones from its
 	// back.
 	s.work = slices.Grow(s.work[:0], n)[:n]
 	low, high := 0, n
@@ -61,8 +61,8 @@ func (s *sampling) prepare(p *Problem, weighted bool) {
 		s.alias[i] = k
 		s.keep[k] -= 1 - s.keep[i]
 		if s.keep[k] < 1 {
-			// k has become a low one; high ones begin after it. low ≤ high holds,
-			// since each of the n rows is on one side.
+			// k has become low; high ones start after it. low ≤ high holds, since
+			// each of the n rows is on one side.
 			high++
 			s.work[low] = k
 			low++
@@ -70,7 +70,7 @@ func (s *sampling) prepare(p *Problem, weighted bool) {
 	}
 }
 
-// next draws a row and says by what its gradient is to be multiplied.
+// next draws a row and returns the factor for its gradient.
 func (s *sampling) next(r *rng.Source) (i int, weight float64) {
 	i = r.IntN(s.n)
 	if len(s.weight) == 0 {

@@ -11,19 +11,19 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// MaxGram is the largest number of coordinates of which a Gram matrix is kept.
+// MaxGram is the largest number of coordinates for which a Gram matrix is kept.
 const MaxGram = 1000
 
-// Gram holds Σ w_i a_i a_iᵀ and Σ w_i b_i a_i over a changing set of rows, from which
-// come the quadratic terms of the squared loss and the minimum of a ridge
-// problem. Memory: d²/2 numbers; a row costs nnz²/2.
+// Gram maintains Σ w_i a_i a_iᵀ and Σ w_i b_i a_i over a changing set of rows. They
+// give the quadratic terms of the squared loss and the minimum of a ridge problem.
+// Memory: d²/2 numbers; adding or removing a row costs nnz²/2.
 type Gram struct {
 	low  linear.Lower
 	h    []float64
 	n    int
 	over float64   // Σ (w_i − 1)
-	row  []float64 // scratch: a row as numbers in float64, 0 between two calls
-	idx  []int32   // its coordinates that are not 0
+	row  []float64 // scratch: a row in float64, all 0 between calls
+	idx  []int32   // its nonzero coordinates
 }
 
 // Dim returns the number of coordinates.
@@ -38,14 +38,14 @@ func (g *Gram) widen(dim int) {
 	}
 }
 
-// Add adds row i of p, Remove takes it out. Rounding errors of rows removed
-// stay behind: Rebuild drops them.
+// Add adds row i of p.
 func (g *Gram) Add(p *Problem, i int) { g.update(p, i, 1) }
 
-// Remove takes row i of p out.
+// Remove removes row i of p. Rounding errors of removed rows accumulate; Rebuild
+// drops them.
 func (g *Gram) Remove(p *Problem, i int) { g.update(p, i, -1) }
 
-// Rebuild sums all rows of p again.
+// Rebuild computes the sums anew from all rows of p.
 func (g *Gram) Rebuild(p *Problem) {
 	g.low, g.h, g.n, g.over = g.low[:0], g.h[:0], 0, 0
 	g.widen(p.Dim())
@@ -88,7 +88,7 @@ func (g *Gram) update(p *Problem, i int, sign float64) {
 	}
 }
 
-// mass returns the weight of the rows, or 1 where there are none.
+// mass returns the weight of the rows, or 1 without rows.
 func (g *Gram) mass() float64 {
 	if g.n == 0 {
 		return 1
@@ -116,10 +116,9 @@ func (g *Gram) forms(x []float64) (q, h float64) {
 
 var errSingular = errors.New("the ridge problem has no finite solution")
 
-// Ridge returns the minimum of 1/(2n) Σ (a_iᵀx − b_i)² + λ1/2 ‖x‖², by
-// Cholesky factorisation: O(d³/6). Coordinates that the others explain to
-// within rounding, which can occur only where λ1 is 0 or tiny, are left out,
-// that is 0.
+// Ridge returns the minimum of 1/(2n) Σ (a_iᵀx − b_i)² + λ1/2 ‖x‖², by Cholesky
+// factorisation: O(d³/6). Coordinates that the others explain up to rounding, which
+// can happen only if λ1 is 0 or tiny, are set to 0.
 func (g *Gram) Ridge(lambda1 float64) ([]float64, error) {
 	const tiny = 1e-13
 	d, n := len(g.h), g.mass()
@@ -139,8 +138,7 @@ func (g *Gram) Ridge(lambda1 float64) ([]float64, error) {
 	return x, nil
 }
 
-// At returns xᵀGx/n, hᵀx/n, and the norm of the gradient of the ridge problem
-// at x.
+// At returns xᵀGx/n, hᵀx/n, and the norm of the gradient of the ridge problem at x.
 func (g *Gram) At(x []float64, lambda1 float64) (q, h, norm float64) {
 	n := g.mass()
 	r := make([]float64, len(g.h))

@@ -13,10 +13,9 @@ import (
 // λ1 > 0 and Algorithm 2 otherwise, with option II for y.
 var Katyusha = &Method{name: "katyusha", rate: 1, inner: 2, y: true, z: true, epoch: (*Solver).katyusha}
 
-// katyusha is an epoch, the s-th. The ridge part belongs to the prox here, so
-// L is that of the losses alone. τ2 = 1/2, α = 1/(3 τ1 L), and τ1 =
-// min(√(m λ1/(3L)), 1/2), or 2/(s+4) where λ1 = 0. With i drawn again for each
-// step,
+// katyusha is epoch s. The ridge part belongs to the prox here, so L is that of the
+// losses alone. τ2 = 1/2, α = 1/(3 τ1 L), and τ1 = min(√(m λ1/(3L)), 1/2), or
+// 2/(s+4) if λ1 = 0. With a new i in each step,
 //
 //	x  = τ1 z + τ2 x~ + (1−τ1−τ2) y
 //	z' = soft(z − α v, α λ2)/(1 + α λ1),  v = ∇f(x~) + (loss'(a_iᵀx) − loss'(a_iᵀx~)) a_i
@@ -59,31 +58,32 @@ func (s *Solver) katyusha(ctx context.Context, m int) error {
 	return nil
 }
 
-// accelerated is the iterate of Katyusha on its way through an epoch.
+// accelerated is the iterate of Katyusha during an epoch.
 type accelerated struct {
 	coupling
 	p          *Problem
 	snap, grad []float64 // x~, gradient of the mean loss there
-	x, y, z    []float64 // x where it is needed
+	x, y, z    []float64 // x is computed where it is needed
 	sum        []float64 // of (1 + α λ1)^(k−m) y
 	u          []float64 // mean of c a_i over the batch
 
 	sparse bool
-	done   []int32 // the steps that a coordinate has taken
+	done   []int32 // number of steps that a coordinate has taken
 	touch  []int32 // coordinates of the batch
 	jump   []katLeap
-	n      int      // jump's longest leap
-	made   coupling // for which jump was made
+	n      int      // longest leap in jump
+	made   coupling // for which jump was computed
 }
 
-// coupling holds what is the same in all steps of an epoch; omega is 1 + α λ1.
+// coupling has the constants of an epoch; omega is 1 + α λ1.
 type coupling struct{ t1, t2, t3, al, ridge, omega float64 }
 
-// katLeap is what k steps make of a coordinate that no row has: z is a z + c g,
-// y is d y + e z + f g + h x~, and the sum w·sum + p y + q z + r g + s x~.
+// katLeap is the effect of k steps on a coordinate that no row has: z becomes a z +
+// c g, y becomes d y + e z + f g + h x~, and the sum becomes w·sum + p y + q z + r
+// g + s x~.
 type katLeap struct{ a, c, d, e, f, h, w, p, q, r, s float64 }
 
-// stay takes a step of a coordinate from y and z, with v = g + c a.
+// stay does one step of a coordinate from y and z, with v = g + c a.
 func (k *coupling) stay(y, z, v, xs, lasso float64) (y1, z1 float64) {
 	z1 = soft(z-float64(k.al*v), lasso) / k.omega
 	return float64(k.t1*z1) + float64(k.t2*xs) + float64(k.t3*y), z1
@@ -117,7 +117,7 @@ func (a *accelerated) start(s *Solver, m int) {
 	}
 }
 
-// couple makes x, where rows are sparse that of the constant feature.
+// couple computes x; for sparse rows only its constant feature.
 func (a *accelerated) couple(k int32) {
 	a.touch = a.touch[:0]
 	switch {
@@ -131,14 +131,14 @@ func (a *accelerated) couple(k int32) {
 	}
 }
 
-// ready makes coordinate j of x.
+// ready computes coordinate j of x.
 func (a *accelerated) ready(j int, k int32) {
 	a.catchUp(j, k)
 	a.x[j] = float64(a.t1*a.z[j]) + float64(a.t2*a.snap[j]) + float64(a.t3*a.y[j])
 	a.touch = append(a.touch, int32(j))
 }
 
-// reach makes the coordinates of x that row i has.
+// reach computes the coordinates of x that row i has.
 func (a *accelerated) reach(i int, k int32) {
 	r, first := &a.p.rows[i], a.p.first()
 	for q := range r.Val {
@@ -150,7 +150,7 @@ func (a *accelerated) reach(i int, k int32) {
 	}
 }
 
-// move takes step k, where rows are sparse of the batch's coordinates.
+// move does step k; for sparse rows only for the batch's coordinates.
 func (a *accelerated) move(k int32) {
 	if !a.sparse {
 		n := len(a.u)
@@ -169,7 +169,7 @@ func (a *accelerated) move(k int32) {
 	}
 	for _, j := range a.touch {
 		if a.done[j] > k {
-			continue // a batch may hold a feature more than once
+			continue // a batch may have a feature more than once
 		}
 		a.done[j] = k + 1
 		a.y[j], a.z[j] = a.stay(a.y[j], a.z[j], a.u[j]+a.grad[j], a.snap[j], float64(a.al*a.p.lasso(int(j))))
@@ -178,7 +178,7 @@ func (a *accelerated) move(k int32) {
 	}
 }
 
-// flush brings every coordinate to step k.
+// flush brings all coordinates to step k.
 func (a *accelerated) flush(k int32) {
 	if a.sparse {
 		for j := range a.y {
@@ -233,7 +233,7 @@ func (a *accelerated) catchUp(j int, k int32) {
 		case z == 0 && math.Abs(g) <= lambda:
 			slope = 0
 		default:
-			// As for walk, without momentum.
+			// As in walk, without momentum.
 			side := math.Copysign(lambda, z)
 			slope = g + side
 			move := a.al * (math.Abs(slope) + float64(2*a.ridge*math.Abs(z)))

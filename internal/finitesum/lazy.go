@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// lazy holds what sparse rows need to leave the coordinates alone that a row
-// does not have. Such a coordinate follows
+// lazy lets sparse rows skip the coordinates that they do not have. Such a
+// coordinate follows
 //
 //	x' = soft(x − η (g + λ1 x), η λ2) + (1−σ)(x − x^),  x^' = x
 //
-// with g fixed. That is linear where λ2 is 0, and elsewhere as long as the
-// argument of soft stays on one side: k steps are then a linear map of
-// (x, x^, g), tabulated for k up to the table's length. A coordinate at 0 with
-// |g| ≤ λ2 stays there; one on its way there, which soft sends to 0 while its
-// momentum dies away, also follows a linear map.
+// with constant g. That is linear if λ2 is 0, and otherwise as long as the argument
+// of soft stays on one side. k steps are then a linear map of (x, x^, g), which is
+// tabulated for k up to the length of the table. A coordinate at 0 with |g| ≤ λ2
+// stays there. One on its way there, which soft sends to 0 while its momentum dies
+// away, also follows a linear map.
 type lazy struct {
-	done  []int32 // the steps that a coordinate has taken
+	done  []int32 // number of steps that a coordinate has taken
 	jump  []leap  // by number of steps
-	fade  []leap  // by number of steps that soft sends to 0
-	rec   recipe  // for which jump and fade were made
+	fade  []leap  // by number of steps in which soft returns 0
+	rec   recipe  // for which jump and fade were computed
 	touch []int32 // coordinates of the batch
 }
 
-// leap is what k steps make of a coordinate: x is a x + b x^ + c g, the sum of
-// what goes into the average p x + q x^ + r g.
+// leap is the effect of k steps on a coordinate: x becomes a x + b x^ + c g, and
+// the average gains p x + q x^ + r g.
 type leap struct{ a, b, c, p, q, r float64 }
 
 // recipe is everything that a leap depends on.
@@ -34,14 +34,14 @@ type recipe struct {
 	n               int
 }
 
-// vanished is the size below which a coordinate that only momentum keeps from 0
-// is set to 0. It would take a thousand more steps to get there.
+// vanished is the magnitude below which a coordinate is set to 0 if only momentum
+// keeps it from 0. It would take a thousand more steps to get there.
 const vanished = 1e-40
 
-// maxLeap is the longest leap tabulated; longer gaps take several.
+// maxLeap is the longest tabulated leap; longer gaps take several.
 const maxLeap = 1024
 
-// table makes leaps by running the recurrence on unit inputs.
+// table computes leaps by running the recurrence on unit inputs.
 func (r recipe) table(t []leap, lasso float64) []leap {
 	t = slices.Grow(t[:0], r.n+1)[:r.n+1]
 	t[0] = leap{a: 1}
@@ -99,14 +99,14 @@ func (w *walk) reach(i int) {
 	}
 }
 
-// flush brings every coordinate up to date.
+// flush brings all coordinates up to date.
 func (w *walk) flush() {
 	for j := range w.x {
 		w.catchUp(j, int32(w.k))
 	}
 }
 
-// lazyStep is the step of the coordinates of the batch.
+// lazyStep does the step of the batch's coordinates.
 func (w *walk) lazyStep() {
 	w.gather()
 	first := w.p.first()
@@ -120,10 +120,10 @@ func (w *walk) lazyStep() {
 	w.store()
 }
 
-// move is the step of coordinate j.
+// move does the step of coordinate j.
 func (w *walk) move(j int, lasso float64) {
 	if int(w.done[j]) > w.k {
-		return // a batch may hold a feature more than once
+		return // a batch may have a feature more than once
 	}
 	w.done[j] = int32(w.k + 1)
 	x, h := step(w.x[j], w.hat[j], w.u[j]+w.grad[j], w.eta, w.p.Ridge, lasso, w.mom, 1)
@@ -159,7 +159,7 @@ func (w *walk) catchUp(j int, k int32) {
 		}
 		h := 0
 		if far := max(math.Abs(x), math.Abs(xh)); gap >= 4 && float64(r.eta*math.Abs(g))+float64(2*(1+float64(r.eta*r.ridge))*far) <= r.eta*lambda {
-			// x' = (1−σ)(x − x^) from here on: |x| never exceeds twice far.
+			// From here on x' = (1−σ)(x − x^): |x| never exceeds twice far.
 			if far < vanished {
 				x, xh = 0, 0
 				break
@@ -199,7 +199,7 @@ func (w *walk) catchUp(j int, k int32) {
 	w.x[j], w.hat[j], w.sum[j] = x, xh, acc
 }
 
-// hop takes 1 ≤ h < len(table) steps at once.
+// hop does 1 ≤ h < len(table) steps at once.
 func hop(table []leap, h int, x, xh, acc, g float64) (float64, float64, float64) {
 	t, u := &table[h], &table[h-1]
 	return float64(t.a*x) + float64(t.b*xh) + float64(t.c*g),

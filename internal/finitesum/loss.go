@@ -19,9 +19,9 @@ const (
 // derivative.
 type Loss struct {
 	Kind Kind
-	// Width > 0 is the width of the parabola that smooths the hinge: the loss
-	// of a margin m is 0 from 1 on, (1−m)²/(2 Width) above 1−Width, and the
-	// line 1 − m − Width/2 below that.
+	// Width > 0 is the width of the parabola that smooths the hinge: the loss of a
+	// margin m is 0 for m ≥ 1, (1−m)²/(2 Width) for m above 1−Width, and the line 1
+	// − m − Width/2 below that.
 	Width float64
 }
 

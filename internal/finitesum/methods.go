@@ -9,18 +9,18 @@ import (
 // A Method is an algorithm: one of the variables of this package.
 type Method struct {
 	name        string
-	rate, inner float64 // usual settings
-	// What it keeps from epoch to epoch in addition to x~: the vectors y and z, the sum
-	// of the snapshots, and SAGA's table of derivatives with its mean.
+	rate, inner float64 // default settings
+	// What it keeps between epochs besides x~: the vectors y and z, the sum of the
+	// snapshots, and SAGA's table of derivatives with its mean.
 	y, z, sum, table bool
 	sd               bool // momentum and sufficient decrease
 	result           result
-	// epoch runs m inner steps. After an error all that Solver.Fields names is
-	// as it was, but for the passes.
+	// epoch runs m inner steps. If it fails, everything in Solver.Fields is
+	// unchanged except the number of passes.
 	epoch func(s *Solver, ctx context.Context, m int) error
 }
 
-// result is the next x~, after m steps.
+// result is the next x~ after m steps.
 type result uint8
 
 const (
@@ -29,7 +29,7 @@ const (
 	last                   // x_m
 )
 
-// String returns the name under which users know the method.
+// String returns the method's name for users.
 func (m *Method) String() string { return m.name }
 
 // SVRG is the method of Johnson and Zhang, "Accelerating Stochastic Gradient
@@ -58,14 +58,14 @@ var SAGASD = &Method{name: "saga-sd", rate: 1. / 3, inner: 1, table: true, sd: t
 type Variant uint8
 
 const (
-	Auto     Variant = iota // Convex where λ1 = 0, else Strongly
+	Auto     Variant = iota // Convex if λ1 = 0, otherwise Strongly
 	Strongly                // at the snapshot: Algorithm 2, strongly convex case
 	Convex                  // variant A: at y~, Algorithm 2 as printed for the merely convex case
 	ConvexB                 // variant B: at σ y~ + (1−σ) x~ with momentum from x~, as Theorem 1 needs it
 )
 
-// descend is an epoch of all methods but Katyusha. With i drawn again for each
-// k and μ~ = ∇F(x~),
+// descend is an epoch of all methods except Katyusha. With a new i for each k and
+// μ~ = ∇F(x~),
 //
 //	x_0   = x^_0 = x~ (but see Variant)
 //	p~    = ∇f_i(x_{k−1}) − ∇f_i(x~)
@@ -74,9 +74,8 @@ const (
 //	x_k   = y_k + (1−σ) (x^_k − x^_{k−1}),  k = 1 … m                      (7)
 //	y~'   = (x_m − (1−σ) x^_m)/σ
 //
-// where σ = 1 and θ = 1 without momentum and sufficient decrease. For SAGA,
-// e_i is the derivative that the table holds for row i, g the mean of e_i a_i,
-// and
+// with σ = 1 and θ = 1 for methods without momentum and sufficient decrease. For
+// SAGA, e_i is the derivative in the table for row i, g the mean of e_i a_i, and
 //
 //	d     = loss'(a_iᵀx_{k−1})
 //	p~    = (d − e_i) a_i,  μ~ = g + λ1 x_{k−1}
@@ -135,12 +134,12 @@ func (s *Solver) begin(m int) {
 	}
 }
 
-// inner is step k of an epoch.
+// inner does step k of an epoch.
 func (s *Solver) inner(k int) {
 	w := &s.walk
 	due := s.decrease.due(k)
 	if !due && !w.sparse && len(w.batch) == 1 {
-		// The usual step: its row never leaves the registers.
+		// The usual step: its row stays in registers.
 		r := w.look()
 		if w.full(r.i) {
 			w.sweep(r)
@@ -161,7 +160,7 @@ func (s *Solver) inner(k int) {
 	}
 }
 
-// decreaseStep is step k with θ as (5) has it.
+// decreaseStep is step k with θ from (5).
 func (s *Solver) decreaseStep(k int) {
 	w, d := &s.walk, &s.decrease
 	pp := 0.0 // ‖p~‖²
@@ -176,7 +175,7 @@ func (s *Solver) decreaseStep(k int) {
 	w.scaledStep(theta)
 }
 
-// end takes the result of an epoch.
+// end stores the result of an epoch.
 func (s *Solver) end() {
 	w := &s.walk
 	if w.sparse {

@@ -1,20 +1,20 @@
-// Package finitesum minimises regularised finite sums over linear models by
-// stochastic gradients of reduced variance:
+// Package finitesum minimises regularised finite sums over linear models with
+// variance-reduced stochastic gradients:
 //
 //	F(x) = 1/n Σ w_i loss(a_iᵀx, b_i) + λ1/2 ‖x‖² + λ2 ‖x‖₁
 //
-// where the weights w_i are 1 as a rule; else n is their sum,
 // with the squared loss (ridge, Lasso, elastic net), a smoothed hinge or the
-// logistic loss. The methods are those of Shang, Liu, Zhou, Cheng,
-// Ng, Yoshida, "Guaranteed Sufficient Decrease for Stochastic Variance Reduced
-// Gradient Optimization" (AISTATS 2018, arXiv 1802.09933) and the ones it
-// compares itself with: SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha. All but
-// Katyusha share an epoch (methods.go) and its step (walk.go, and lazy.go for
-// sparse rows); decrease.go holds the sufficient decrease of the SD methods, and
-// solver.go what happens between epochs. Gram solves ridge problems directly.
+// logistic loss. The weights w_i are usually 1; otherwise n is their sum. The
+// methods are those of Shang, Liu, Zhou, Cheng, Ng, Yoshida, "Guaranteed Sufficient
+// Decrease for Stochastic Variance Reduced Gradient Optimization" (AISTATS 2018,
+// arXiv 1802.09933), and those that the paper compares with: SVRGSD, SAGASD, SVRG,
+// ProxSVRG, SAGA, Katyusha. All except Katyusha share an epoch (methods.go) and its
+// step (walk.go, and lazy.go for sparse rows). decrease.go has the sufficient
+// decrease of the SD methods, solver.go what happens between epochs. Gram solves
+// ridge problems directly.
 //
-// Everything is deterministic: an epoch is a function of the solver's state,
-// the rows and the seed. Nothing here knows of streams.
+// Everything is deterministic: an epoch is a function of the solver's state, the
+// rows and the seed. The package knows nothing of streams.
 package finitesum
 
 import (
@@ -25,32 +25,31 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Problem is a finite sum with its regularisation. Rows keep the memory that
-// they are given.
+// Problem is a finite sum with its regularisation. Rows are not copied.
 type Problem struct {
 	Loss  Loss
 	Ridge float64 // λ1 ≥ 0, part of every summand
 	Lasso float64 // λ2 ≥ 0
-	// Bias is the value of a constant feature, which is coordinate 0 and free
-	// of λ2; feature j is then coordinate j+1. 0 means that there is none and
-	// that feature j is coordinate j.
+	// Bias is the value of a constant feature, which is coordinate 0 and exempt
+	// from λ2; feature j is then coordinate j+1. With 0 there is none, and feature
+	// j is coordinate j.
 	Bias float64
 
 	weights weight.List
-	unit    float64 // number of rows by their weight; see balance
+	unit    float64 // number of rows divided by their weight; see balance
 
 	rows  []stream.Vec
 	b     []float64
-	norm2 []float64 // ‖a_i‖², constant feature included
+	norm2 []float64 // ‖a_i‖², including the constant feature
 	nnz   int
-	dim   int // coordinates
+	dim   int // number of coordinates
 }
 
-// Len returns the number of rows n, Dim the number of coordinates d.
+// Len returns the number of rows n.
 func (p *Problem) Len() int { return len(p.rows) }
 
-// Dim returns the number of coordinates: what has been seen of the features,
-// and the bias. It never falls.
+// Dim returns the number of coordinates d: the features seen so far, and the bias.
+// It never decreases.
 func (p *Problem) Dim() int { return max(p.dim, p.first()) }
 
 // first returns the coordinate of feature 0.
@@ -61,7 +60,7 @@ func (p *Problem) first() int {
 	return 0
 }
 
-// Widen makes room for dim coordinates at least.
+// Widen makes room for at least dim coordinates.
 func (p *Problem) Widen(dim int) { p.dim = max(p.dim, dim) }
 
 // Append adds a row with the target b.
@@ -71,17 +70,17 @@ func (p *Problem) Append(a stream.Vec, b float64) {
 	p.Set(len(p.rows)-1, a, b)
 }
 
-// Weigh sets the weight of row i. It counts once the rows are complete: after
-// Solver.Changed.
+// Weigh sets the weight of row i. It takes effect after Solver.Changed, once the
+// rows are complete.
 func (p *Problem) Weigh(i int, w float64) { p.weights.Set(i, p.Len(), w) }
 
 // Mass returns the sum of the weights.
 func (p *Problem) Mass() float64 { return p.weights.Sum(p.Len()) }
 
-// balance notes what the weights are to be multiplied by for a mean of 1.
+// balance computes the factor that gives the weights a mean of 1.
 func (p *Problem) balance() { p.unit = float64(p.Len()) / p.Mass() }
 
-// share returns the weight of row i, of which the mean is 1.
+// share returns the weight of row i, scaled to a mean of 1.
 func (p *Problem) share(i int) float64 {
 	if p.weights == nil {
 		return 1
@@ -89,10 +88,10 @@ func (p *Problem) share(i int) float64 {
 	return p.weights.At(i) * p.unit
 }
 
-// size returns ‖a_i‖², weighed.
+// size returns ‖a_i‖², weighted.
 func (p *Problem) size(i int) float64 { return p.share(i) * p.norm2[i] }
 
-// deriv returns the derivative of the loss of row i, weighed.
+// deriv returns the derivative of the loss of row i, weighted.
 func (p *Problem) deriv(z float64, i int) float64 {
 	return p.share(i) * p.Loss.deriv(z, p.b[i])
 }
@@ -108,10 +107,10 @@ func (p *Problem) Set(i int, a stream.Vec, b float64) {
 	p.dim = max(p.dim, a.Dim()+p.first())
 }
 
-// sparse reports whether lazy updates pay.
+// sparse reports whether lazy updates pay off.
 func (p *Problem) sparse() bool { return 8*p.nnz < p.Len()*p.Dim() }
 
-// dot returns a_iᵀx. Its bits depend on the row and on x only.
+// dot returns a_iᵀx. Its bits depend only on the row and on x.
 func (p *Problem) dot(x []float64, i int) float64 {
 	r, s := &p.rows[i], 0.0
 	if p.Bias != 0 {
@@ -142,7 +141,7 @@ func (p *Problem) dot(x []float64, i int) float64 {
 	return (s + s1) + (s2 + s3)
 }
 
-// longRow is the length from which on a call of vector code pays.
+// longRow is the length from which a call of vector code pays off.
 const longRow = 32
 
 // axpy sets y += c·a_i.
@@ -169,13 +168,13 @@ func (p *Problem) axpy(c float64, i int, y []float64) {
 	}
 }
 
-// smoothness bounds the curvature of F's smooth part: the largest eigenvalue
+// smoothness bounds the curvature of the smooth part of F: the largest eigenvalue
 // of AᵀA/n is at most its trace.
 func (p *Problem) smoothness() float64 {
 	return float64(p.Loss.Curvature()*p.trace())/float64(max(p.Len(), 1)) + p.Ridge
 }
 
-// trace returns Σ w_i ‖a_i‖², weights having a mean of 1.
+// trace returns Σ w_i ‖a_i‖² for weights with a mean of 1.
 func (p *Problem) trace() (s float64) {
 	for i := range p.norm2 {
 		s += p.size(i)
@@ -224,7 +223,7 @@ func (p *Problem) meanLoss(z []float64) float64 {
 	return s / float64(max(len(z), 1))
 }
 
-// Objective returns F(x). It is 0 without rows.
+// Objective returns F(x); 0 without rows.
 func (p *Problem) Objective(x []float64) float64 {
 	z := make([]float64, p.Len())
 	p.Margins(z, x)
@@ -234,8 +233,8 @@ func (p *Problem) Objective(x []float64) float64 {
 // AtZero returns F(0).
 func (p *Problem) AtZero() float64 { return p.meanLoss(make([]float64, p.Len())) }
 
-// gradient sets g to 1/n Σ d_i a_i, the gradient of the mean loss where the
-// losses have the derivatives d.
+// gradient sets g to 1/n Σ d_i a_i: the gradient of the mean loss, given the
+// derivatives d of the losses.
 func (p *Problem) gradient(g, d []float64) {
 	clear(g)
 	for i, v := range d {
@@ -248,9 +247,9 @@ func (p *Problem) gradient(g, d []float64) {
 	}
 }
 
-// subgradient returns the norm of the smallest subgradient of F at x, 0 at a
-// minimum, given the gradient of the mean loss there. For λ1 > 0
-// F(x) − F* ≤ norm²/(2 λ1).
+// subgradient returns the norm of the smallest subgradient of F at x, which is 0 at
+// a minimum, given the gradient of the mean loss there. For λ1 > 0, F(x) − F* ≤
+// norm²/(2 λ1).
 func (p *Problem) subgradient(x, grad []float64) float64 {
 	s := 0.0
 	for j, v := range x {

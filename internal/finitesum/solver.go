@@ -11,70 +11,69 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
-// Params are a method's settings. Those of the last group are for SVRGSD and
-// SAGASD alone.
+// Params are a method's settings. The last group applies only to SVRGSD and SAGASD.
 type Params struct {
 	Method *Method
 	Seed   uint64
 	// Rate is the step size times L, the largest curvature of a summand (see
-	// Weighted). 0 is the usual one: 1 for SVRG-SD and Katyusha (whose steps it
-	// multiplies), 1/3 for SAGA and SAGA-SD, 0.4 for SVRG, 0.25 for Prox-SVRG.
+	// Weighted). 0 is the method's default: 1 for SVRG-SD and Katyusha (whose steps
+	// it multiplies), 1/3 for SAGA and SAGA-SD, 0.4 for SVRG, 0.25 for Prox-SVRG.
 	Rate float64
-	// Inner is the number of gradients of summands in an epoch as a multiple
-	// of n. 0 is the usual one: 2, and 1 for SAGA and SAGA-SD.
+	// Inner is the number of gradients of summands in an epoch, as a multiple of n.
+	// 0 is the method's default: 2, or 1 for SAGA and SAGA-SD.
 	Inner float64
-	// Weighted draws long rows more often, such that L is at most twice the mean
-	// curvature of a summand, not the largest.
+	// Weighted draws long rows more often, so that L is at most twice the mean
+	// curvature of a summand instead of the largest.
 	Weighted bool
-	// Batch is the number of summands a step; 0 is 1.
+	// Batch is the number of summands per step; 0 is 1.
 	Batch int
 
 	// Sigma in (0,1] is 1 minus the momentum.
 	Sigma float64
 	// Decrease in [0,1] is the share of inner steps that are sufficient-decrease
-	// steps, at least one an epoch unless it is 0: momentum alone.
+	// steps, at least one per epoch unless it is 0, which leaves momentum alone.
 	Decrease float64
 	// Delta ≥ 0 sets the penalty ζ (1−θ)² ‖p‖²/2 of a sufficient-decrease step:
 	// ζ = δ η / max(1 − L η, 0.1).
 	Delta   float64
 	Theta   Rule
-	Variant Variant // of SVRGSD
+	Variant Variant // for SVRGSD
 }
 
-// Solver runs one method on one problem, whose rows may change between epochs:
-// call Changed then. Not safe for concurrent use.
+// Solver runs one method on one problem. The rows may change between epochs; call
+// Changed after that. It is not safe for concurrent use.
 type Solver struct {
 	prob *Problem
 	par  Params
 	gram *Gram // see UseGram
 
-	// What an epoch leaves behind; see Method for what is there.
+	// State between epochs; Method says which of it a method has.
 	snap   []float64 // x~
 	y      []float64 // SVRG-SD: y~ of Convex and ConvexB; Katyusha: y
 	z      []float64 // Katyusha: z
 	sum    []float64 // of the snapshots since the rows last changed
 	summed int
 	epoch  uint64
-	segs   uint64    // epochs since the start or Restart, Katyusha's s
-	halved int       // times that the step was halved
+	segs   uint64    // epochs since the start or Restart; Katyusha's s
+	halved int       // number of times that the step was halved
 	table  []float64 // SAGA: the derivatives e_i
 	mean   []float64 // SAGA: mean of e_i a_i
 	passes float64
 
-	// What is known of the snapshot; valid says how much.
+	// What is known about the snapshot; valid says which of it.
 	valid      validity
 	margins, d []float64 // a_iᵀx~, derivatives there
 	grad       []float64 // gradient of the mean loss there
 	value      float64   // F(x~)
 	zero       float64   // F(0)
 
-	// Scratch of an epoch.
+	// Scratch memory of an epoch.
 	eta      float64
 	sample   sampling
 	walk     walk
 	decrease decrease
 	kat      accelerated
-	saved    []float64 // SAGA: table and mean as they were
+	saved    []float64 // SAGA: table and mean before the epoch
 }
 
 type validity uint8
@@ -85,8 +84,8 @@ const (
 	theGradient
 )
 
-// NewSolver returns a solver that starts at x = 0. The parameters are in their
-// ranges, and SVRG has no Lasso term.
+// NewSolver returns a solver that starts at x = 0. The parameters must be in range,
+// and with SVRG there must be no Lasso term.
 func NewSolver(prob *Problem, par Params) *Solver {
 	if par.Rate == 0 {
 		par.Rate = par.Method.rate
@@ -109,14 +108,14 @@ func NewSolver(prob *Problem, par Params) *Solver {
 	return s
 }
 
-// vector is one that an epoch leaves behind.
+// vector is a vector that is kept between epochs.
 type vector struct {
 	name string
 	v    *[]float64
 	want int // its length
 }
 
-// vectors lists those as wide as the problem.
+// vectors lists those as long as the problem has coordinates.
 func (s *Solver) vectors() []vector {
 	d, m := s.prob.Dim(), s.par.Method
 	wide := func(has bool) int {
@@ -128,9 +127,8 @@ func (s *Solver) vectors() []vector {
 	return []vector{{"snapshot", &s.snap, d}, {"y", &s.y, wide(m.y)}, {"z", &s.z, wide(m.z)}, {"sum", &s.sum, wide(m.sum)}, {"mean", &s.mean, wide(m.table)}}
 }
 
-// Changed says that rows or weights of the problem are not what they were. The
-// entries of SAGA's table for the rows listed, and for new rows, are taken at
-// the present point.
+// Changed says that rows or weights of the problem have changed. SAGA's table
+// entries for the given rows, and for new rows, are computed at the present point.
 func (s *Solver) Changed(slots ...int) {
 	for _, c := range s.vectors() {
 		*c.v = linear.Grow(*c.v, c.want)
@@ -160,24 +158,23 @@ func (s *Solver) Changed(slots ...int) {
 	s.passes++
 }
 
-// Restart begins Katyusha's momentum for merely convex problems again.
+// Restart restarts Katyusha's momentum for merely convex problems.
 func (s *Solver) Restart() {
 	s.segs = 0
 	copy(s.y, s.snap)
 	copy(s.z, s.snap)
 }
 
-// UseGram gives the solver the matrix of a problem with the squared loss, from
-// which θ is then found. Its owner keeps it in step with the rows. nil takes it
-// away.
+// UseGram gives the solver the Gram matrix of a problem with the squared loss, to
+// find θ with. The caller keeps it in step with the rows. nil removes it.
 func (s *Solver) UseGram(g *Gram) { s.gram = g }
 
-// X returns x~, which is the solver's and changes with the next epoch.
+// X returns x~. It belongs to the solver and changes with the next epoch.
 func (s *Solver) X() []float64 { return s.snap }
 
-// Passes returns the work so far in passes over the rows: gradients of
-// summands, and margins for θ, each counted as 1/n, with the derivatives at
-// the snapshot kept from the full gradient.
+// Passes returns the work so far in passes over the rows: gradients of summands,
+// and margins for θ, count 1/n each. The derivatives at the snapshot come from the
+// full gradient and are not counted again.
 func (s *Solver) Passes() float64 { return s.passes }
 
 // Halvings returns how often Guard halved the step.
@@ -186,8 +183,7 @@ func (s *Solver) Halvings() int { return s.halved }
 // Step returns the step size of the last epoch.
 func (s *Solver) Step() float64 { return s.eta }
 
-// evaluate makes the snapshot's margins and value known, and the gradient if
-// asked.
+// evaluate computes the snapshot's margins and value, and the gradient if requested.
 func (s *Solver) evaluate(gradient bool) {
 	p, n := s.prob, s.prob.Len()
 	if s.valid < theMargins {
@@ -214,9 +210,8 @@ func (s *Solver) Value() float64 {
 	return s.value
 }
 
-// Gap returns the norm of the smallest subgradient at x~ and a bound on
-// F(x~) − min F: what strong convexity gives, or F(x~), since no loss is
-// negative.
+// Gap returns the norm of the smallest subgradient at x~ and an upper bound on
+// F(x~) − min F: from strong convexity, or F(x~), since no loss is negative.
 func (s *Solver) Gap() (norm, bound float64) {
 	s.evaluate(true)
 	norm = s.prob.subgradient(s.snap, s.grad)
@@ -226,8 +221,8 @@ func (s *Solver) Gap() (norm, bound float64) {
 	return norm, min(float64(norm*norm)/(2*s.prob.Ridge), s.value)
 }
 
-// Epoch runs one epoch over the rows. If ctx ends first the solver is as it
-// was, and the error that of ctx.
+// Epoch runs one epoch over the rows. If ctx ends first, it returns the error of
+// ctx and leaves the solver unchanged.
 func (s *Solver) Epoch(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -253,8 +248,7 @@ func (s *Solver) Epoch(ctx context.Context) error {
 	return nil
 }
 
-// setStep sets η for summands with a ridge part of this curvature, and returns
-// L.
+// setStep sets η for summands with a ridge part of this curvature, and returns L.
 func (s *Solver) setStep(ridge float64) (l float64) {
 	l = float64(s.prob.Loss.Curvature()*s.sample.most) + ridge
 	if !(l > 0) {
@@ -264,10 +258,9 @@ func (s *Solver) setStep(ridge float64) (l float64) {
 	return l
 }
 
-// Guard halves the step and goes back to the point before, from the last
-// epoch on, if F is not finite or exceeds both F(0) and what it was by a factor
-// 10. It reports whether it did. before is x~ as it was before the epoch and
-// value F there.
+// Guard halves the step and returns to the point before the last epoch if F is not
+// finite or exceeds both F(0) and its value before by a factor of 10. It reports
+// whether it did. before is x~ before the epoch and value is F there.
 func (s *Solver) Guard(before []float64, value float64) bool {
 	s.evaluate(false)
 	if s.value <= 10*max(s.zero, value) {
@@ -281,13 +274,13 @@ func (s *Solver) Guard(before []float64, value float64) bool {
 	return true
 }
 
-// Output returns the point to be used, which the caller must not change: x~,
-// or for a merely convex problem the mean of the snapshots since the rows last
-// changed where F is smaller there (Algorithm 2, last line).
+// Output returns the point to use, which the caller must not change: x~ or, for a
+// merely convex problem, the mean of the snapshots since the rows last changed, if
+// F is smaller there (Algorithm 2, last line).
 //
-// With a Lasso term that point takes one prox step along the full gradient, of
-// a length that cannot raise F, and makes the coordinates 0 that a mean
-// of iterates leaves near 0.
+// With a Lasso term that point takes one prox step along the full gradient, short
+// enough not to raise F. It sets to 0 the coordinates that a mean of iterates
+// leaves near 0.
 func (s *Solver) Output() []float64 {
 	x := s.snap
 	if s.par.Variant != Strongly && s.summed > 1 {
@@ -315,20 +308,19 @@ func (s *Solver) Output() []float64 {
 	return out
 }
 
-// draws are the random numbers of an epoch: a function of seed and epoch. The
-// positions of decrease steps have a generator of their own, so that they do
-// not shift the rows drawn.
+// draws returns the random generator of an epoch, a function of seed and epoch. The
+// positions of decrease steps have their own generator, so that they do not shift
+// the rows drawn.
 func (s *Solver) draws(name string) *rng.Source {
-	// splitmix64 of the pair keeps neighbouring epochs apart.
+	// splitmix64 of the pair separates neighbouring epochs.
 	z := s.par.Seed + (s.epoch+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return rng.New(z^z>>31, name)
 }
 
-// Fields describes what an epoch leaves behind. After decoding, and once the
-// problem holds the rows that it held, and is as wide as X is long, Restored
-// must be called.
+// Fields describes the state between epochs. After decoding, Restored must be
+// called once the problem has the same rows as before and is as wide as X is long.
 func (s *Solver) Fields(f *state.Fields) {
 	f.Float64s("snapshot", &s.snap)
 	f.Float64s("y", &s.y)

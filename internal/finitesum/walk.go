@@ -5,24 +5,24 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// checkEvery is the number of inner steps between looks at the context.
+// checkEvery is the number of inner steps between checks of the context.
 const checkEvery = 512
 
-// A walk is the iterate of all methods but Katyusha on its way through an
-// epoch. Its step is (8), (5) and (7) of Shang et al.; without momentum and
-// with θ = 1 that is a proximal gradient step:
+// A walk is the iterate of all methods except Katyusha during an epoch. Its step is
+// (8), (5) and (7) of Shang et al.; without momentum and with θ = 1 it is a
+// proximal gradient step:
 //
 //	y_k  = soft(x_{k−1} − η (u + grad + λ1 x_{k−1}), η λ2),  u = mean of c a_i over the batch
 //	x^_k = θ x_{k−1}
 //	x_k  = y_k + mom (x^_k − x^_{k−1})
 //
-// Where rows are sparse, coordinates that the batch does not have are brought
-// up to date when they are looked at (see lazy).
+// With sparse rows, coordinates that the batch does not have are updated only when
+// they are needed (see lazy).
 type walk struct {
 	p      *Problem
 	sample *sampling
 	rows   *rng.Source
-	known  []float64 // of each row: the derivative that its c is the difference from
+	known  []float64 // by row: the derivative that c is measured from
 	grad   []float64 // mean of known[i] a_i
 
 	eta, lasso, mom float64 // lasso: η λ2
@@ -30,21 +30,21 @@ type walk struct {
 	table           bool    // known and grad follow the steps (SAGA)
 	x, hat, sum     []float64
 
-	m, k   int // steps in all, steps done
+	m, k   int // total steps, steps done
 	batch  []drawn
 	u      []float64
 	sparse bool
 	lazy
 }
 
-// drawn is a row of a batch, its derivative d at x, and the weighted
-// difference c of d from what was known.
+// drawn is a row of a batch, its derivative d at x, and the weighted difference c
+// between d and the known derivative.
 type drawn struct {
 	i    int
 	c, d float64
 }
 
-// look draws a row and takes its derivative at x.
+// look draws a row and computes its derivative at x.
 func (w *walk) look() drawn {
 	p := w.p
 	i, weight := w.sample.next(w.rows)
@@ -68,7 +68,7 @@ func (w *walk) draw() {
 	}
 }
 
-// full reports whether row i spells out every feature.
+// full reports whether row i is dense with every feature.
 func (w *walk) full(i int) bool {
 	r := &w.p.rows[i]
 	return r.Idx == nil && len(r.Val) == len(w.x)-w.p.first()
@@ -115,8 +115,8 @@ func (w *walk) scaledStep(theta float64) {
 	w.store()
 }
 
-// store takes the derivatives of the batch into the table and its mean. A row
-// that the batch holds twice counts once.
+// store enters the derivatives of the batch into the table and its mean. A row that
+// the batch has twice counts once.
 func (w *walk) store() {
 	if !w.table {
 		return
@@ -128,8 +128,7 @@ func (w *walk) store() {
 	}
 }
 
-// sweep is the step with θ = 1 for one full row, in one pass over the
-// coordinates.
+// sweep is the step with θ = 1 for one full row, in one pass over the coordinates.
 func (w *walk) sweep(r drawn) {
 	val, first, table, scale := w.p.rows[r.i].Val, w.p.first(), w.table, 0.0
 	if table {
@@ -174,8 +173,8 @@ func (w *walk) sweep(r drawn) {
 	}
 }
 
-// step is the update of one coordinate: (8), then (5) and (7).
-// g is the gradient estimate without its ridge part; lasso is η λ2.
+// step updates one coordinate: (8), then (5) and (7). g is the gradient estimate
+// without its ridge part; lasso is η λ2.
 func step(x, xh, g, eta, ridge, lasso, mom, theta float64) (next, hat float64) {
 	y := soft(x-float64(eta*(g+float64(ridge*x))), lasso)
 	hat = float64(theta * x)

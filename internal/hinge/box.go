@@ -6,9 +6,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Box is the problem to maximise Σ w_i a_i − ½ a'Ka over a box, for so few points
-// that all of K is kept. Row i of K is Gram[i·Stride : i·Stride+n], where n is
-// the number of points.
+// Box is the problem: maximise Σ w_i a_i − ½ a'Ka over a box, for so few points
+// that all of K is stored. Row i of K is Gram[i·Stride : i·Stride+n], n being the
+// number of points.
 type Box struct {
 	Stride int
 	Gram   []float32
@@ -17,7 +17,7 @@ type Box struct {
 	Lo, Hi []float64 // bounds of A
 }
 
-// Resize makes room for n points, whose values are undefined, with a Stride of n.
+// Resize makes room for n points, with undefined values and a Stride of n.
 func (b *Box) Resize(n int) {
 	if cap(b.Gram) < n*n {
 		b.Gram = make([]float32, n*n)
@@ -28,13 +28,13 @@ func (b *Box) Resize(n int) {
 	}
 }
 
-// Ascend maximises over pairs of coefficients, those whose gradients they can
-// follow and are the steepest, until no such gradient exceeds tol, or limit pairs
-// have moved. It returns how many have.
+// Ascend maximises over pairs of coefficients: those with the steepest gradients
+// that the bounds let them follow. It stops when no such gradient exceeds tol or
+// after limit pairs, and returns the number of pairs.
 func (b *Box) Ascend(limit int, tol float64) (pairs int) {
 	for ; pairs < limit; pairs++ {
-		// The coefficient that can rise with the largest gradient and the one that
-		// can fall with the smallest.
+		// The coefficient with the largest gradient that can rise, and the one with
+		// the smallest that can fall.
 		i, j := vec.Extremes(b.G, b.A, b.Lo, b.Hi)
 		gi, gj := 0.0, 0.0
 		if i >= 0 {
@@ -79,7 +79,7 @@ func (b *Box) double(i, j int) {
 			return
 		}
 	}
-	// The maximum lies on the edge of the box.
+	// The maximum is on the edge of the box.
 	best, bi, bj := math.Inf(-1), 0.0, 0.0
 	try := func(di, dj float64) {
 		v := float64(gi*di) + float64(gj*dj) - (float64(kii*di*di)+float64(kjj*dj*dj))/2 - float64(kij*di*dj)
@@ -97,8 +97,7 @@ func (b *Box) double(i, j int) {
 	b.shift(j, bj)
 }
 
-// shift moves coefficient i of the block by d; a move to a bound ends on it
-// exactly.
+// shift moves coefficient i by d; a move to a bound ends exactly on it.
 func (b *Box) shift(i int, d float64) {
 	if d == 0 {
 		return

@@ -9,11 +9,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Several problems over one Basis, which differ in their labels, share the kernel
-// values: each is computed once for all of them. The results have the bits that
-// each problem would have by itself.
+// Problems over the same Basis with different labels share kernel values: each
+// value is computed once for all of them. The results have the same bits as when
+// each problem is solved alone.
 
-// ExtendAll is Extend for all of ps; w are the labels by problem, v the weights.
+// ExtendAll is Extend for all of ps; w has the labels by problem, v the weights.
 func ExtendAll(ps []*Problem, w [][]float64, v weight.List, cache *rows.Cache) {
 	old := ps[0].Len()
 	m := old + len(w[0])
@@ -47,7 +47,7 @@ func ExtendAll(ps []*Problem, w [][]float64, v weight.List, cache *rows.Cache) {
 	}
 }
 
-// AdvanceAll is Advance for all of ps; rests are the points by problem.
+// AdvanceAll is Advance for all of ps; rests has the points by problem.
 func AdvanceAll(ps []*Problem, rests [][]int32, cache *rows.Cache) {
 	if len(ps) == 0 {
 		return
@@ -116,8 +116,8 @@ func KeepAll(ps []*Problem, idx []int32, cache *rows.Cache) {
 	cache.Restart(basis)
 }
 
-// Another returns a problem over the points of p, with their weights, all of which
-// have the label −1 and the coefficient 0.
+// Another returns a problem over the points of p, with their weights, all labels −1
+// and all coefficients 0.
 func (p *Problem) Another() *Problem {
 	q := New(p.Basis, 0)
 	q.Lambda, q.V, q.mass = p.Lambda, slices.Clone(p.V), p.mass

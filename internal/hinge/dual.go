@@ -7,20 +7,21 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Dual improves a dual feasible α, 0 ≤ w_i α_i ≤ v_i/(λm), by decomposition: it
+// Dual improves a dual feasible α, 0 ≤ w_i α_i ≤ v_i/(λm), by decomposition. It
 // maximises the dual objective Σ w_i α_i − ½ α'Qα exactly over a block of the
-// points that violate the optimality conditions most, by pairs of coordinates
-// on the block's own small kernel matrix, and then brings s = Qα up to date
-// with the rows of the coefficients that changed. The rows come in blocks, at
-// the speed of the vector units; none has to be kept.
+// points that violate the optimality conditions most, by pairs of coordinates on
+// the block's own small kernel matrix. Then it updates s = Qα with the kernel rows
+// of the coefficients that changed. The rows are computed in blocks, at the speed
+// of the vector units, and none has to be stored: that is why large blocks beat
+// SMO's single pairs.
 type Dual struct {
 	Block  int     // points in a block, at least 4
-	Tol    float64 // stop when no |w_i − s_i| of a coefficient free to follow exceeds this
-	Gap    float64 // stop when the duality gap is no larger than this
-	Rounds int     // blocks at most
-	Pairs  int     // pair steps a block at most, per point of the block
+	Tol    float64 // stop when |w_i − s_i| is at most this for every coefficient free to follow
+	Gap    float64 // stop when the duality gap is at most this
+	Rounds int     // largest number of blocks
+	Pairs  int     // largest number of pair steps on a block, per point
 
-	up, down []rank.Entry // gradients that coefficients can follow, the steepest first
+	up, down []rank.Entry // gradients that coefficients can follow, steepest first
 	set, old []int32
 	in       []bool
 	box      Box
@@ -28,7 +29,7 @@ type Dual struct {
 	delta    []float64
 }
 
-// Whole maximises over all points of a small p as a single block.
+// Whole maximises over all points of a small p, as a single block.
 func (s *Dual) Whole(p *Problem) {
 	s.begin(p)
 	s.set = append(s.set, seq(p.Len())...)
@@ -36,7 +37,7 @@ func (s *Dual) Whole(p *Problem) {
 	p.Rows.Each(s.moved, 0, p.Len(), true, s.addTo(p))
 }
 
-// wholeTol is the violation, in units of the margin, that ends Whole.
+// wholeTol is the violation, in units of the margin, at which Whole stops.
 const wholeTol = 0.01
 
 func (s *Dual) begin(p *Problem) {
@@ -53,9 +54,9 @@ func (s *Dual) addTo(p *Problem) func(r, at int, k []float32) {
 	}
 }
 
-// Solve runs until the gap is at most Gap, the conditions hold to Tol or Rounds
-// blocks are solved, and returns the number of blocks. p.Alpha must be dual feasible and
-// p.S must equal Qα.
+// Solve runs until the gap is at most Gap, the conditions hold to Tol, or Rounds
+// blocks are solved. It returns the number of blocks. p.Alpha must be dual feasible
+// and p.S must equal Qα.
 func (s *Dual) Solve(p *Problem) (blocks int) {
 	s.begin(p)
 	add := s.addTo(p)
@@ -64,6 +65,8 @@ func (s *Dual) Solve(p *Problem) (blocks int) {
 		if worst <= s.Tol || gap <= s.Gap {
 			break
 		}
+		// Solving a block far beyond the violations outside it would be wasted: the
+		// next block changes it anyway.
 		s.solve(p, max(s.Tol, worst/10))
 		p.Rows.Each(s.moved, 0, p.Len(), true, add)
 	}
@@ -84,6 +87,8 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 	s.up, s.down = s.up[:0], s.down[:0]
 	var slack, loss float64
 	for i, w := range p.W {
+		// The gradient of the dual. A coefficient violates its condition if it can
+		// follow it within its bounds.
 		g := w - p.S[i]
 		slack -= float64(p.Alpha[i] * g)
 		loss += float64(p.V.At(i) * max(0, float64(w*g)))
@@ -99,8 +104,9 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 		}
 	}
 	s.up, s.down = first(s.up, s.Block), first(s.down, s.Block)
-	// Half of the block stays from the one before, free coefficients first:
-	// without them, those would give way to every move of the others.
+	// Half of the block is carried over from the previous one, free coefficients
+	// first. Without them, those coefficients would give way to every move of the
+	// others, and the ascent would zigzag.
 	s.old = append(s.old[:0], s.set...)
 	s.set = s.set[:0]
 	for k := 0; k < len(s.up) || k < len(s.down); k++ {
@@ -127,7 +133,7 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 	return worst, float64(p.Lambda*slack) + loss/p.Count()
 }
 
-// first returns the n least entries, in order.
+// first returns the n smallest entries, in order.
 func first(list []rank.Entry, n int) []rank.Entry {
 	if n < len(list) {
 		rank.Nth(list, n)
@@ -137,11 +143,13 @@ func first(list []rank.Entry, n int) []rank.Entry {
 	return list
 }
 
-// solve maximises over the block to tol and lists the coefficients that moved.
+// solve maximises over the block to tol and lists the coefficients that changed.
 func (s *Dual) solve(p *Problem, tol float64) {
 	n := len(s.set)
 	b := &s.box
 	b.Resize(n)
+	// The block's kernel matrix is small enough to be computed at once; only rows
+	// of coefficients that change are needed over the whole sample.
 	p.Basis.Subset(s.set).Between(b.Gram, n, seq(n), 0, n)
 	p.Rows.Evals += int64(n * n)
 	c := p.box()
@@ -170,11 +178,10 @@ func seq(n int) []int32 {
 	return s
 }
 
-// box returns 1/(λm), the largest modulus of a dual feasible coefficient of
-// weight 1.
+// box returns 1/(λm), the bound on a dual feasible coefficient of weight 1.
 func (p *Problem) box() float64 { return 1 / (p.Lambda * p.Count()) }
 
-// Clip moves α to the closest dual feasible point, 0 ≤ w_i α_i ≤ v_i/(λm), clears
+// Clip moves α to the nearest dual feasible point, 0 ≤ w_i α_i ≤ v_i/(λm), clears
 // d, and returns the number of coefficients that changed.
 func (p *Problem) Clip() int {
 	c := p.box()
@@ -195,8 +202,9 @@ func (p *Problem) Clip() int {
 }
 
 // Gap returns f(α) minus the dual objective at α, which bounds f(α) minus its
-// minimum, and whether α is dual feasible, without which there is no such bound.
+// minimum, and whether α is dual feasible; otherwise there is no such bound.
 func (p *Problem) Gap() (float64, bool) {
+	// Coefficients at their bound may be beyond it by rounding.
 	c := p.box() * (1 + 1e-12)
 	var v float64
 	for i, a := range p.Alpha {

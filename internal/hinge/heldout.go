@@ -9,18 +9,17 @@ import (
 )
 
 const (
-	heldOutPairs = 3   // pairs of coefficients that move, at most, per point
-	heldOutTol   = 0.1 // violation of a condition, in units of the margin, that is as good as none
+	heldOutPairs = 3   // pairs of coefficients moved, at most, per point
+	heldOutTol   = 0.1 // violation of a condition, in units of the margin, that counts as none
 )
 
-// HeldOut returns decisions at the examples xs, by models that have learned
-// from those of other folds only: entry k·len(xs)+i is that at example i of a
-// model that minimises ½‖f‖² + cs[k] Σ_j v_j max(0, 1 − y_j f(x_j)), about.
-// b is empty. cs are ascending: each solution is where the next one starts.
+// HeldOut cross-validates: it returns decisions at the examples xs by models
+// trained on the other folds. Entry k·len(xs)+i is the decision at example i of a
+// model that approximately minimises ½‖f‖² + cs[k] Σ_j v_j max(0, 1 − y_j f(x_j)).
+// b is empty. cs are ascending: each solution starts from the one before.
 //
-// All share the kernel values, of which there are len(xs)². An example that is held
-// out stays in the problem with a coefficient of 0, so that its decision is at
-// hand.
+// All models share the kernel values, len(xs)² of them. A held-out example stays in
+// the problem with coefficient 0, so that its decision is available.
 func HeldOut(b *kernel.Basis, xs []*stream.Example, fold []int, cs []float64) []float64 {
 	n := len(xs)
 	all := make([]int32, n)

@@ -10,7 +10,7 @@ import (
 //
 //	φ(t) = λ/2 (A + 2tB + t²D) + 1/m Σ v_i max(0, 1 − w_i (s_i + t p_i))
 //
-// with A = α's, B = α'p, D = d'p. No evaluation needs a kernel value.
+// with A = α's, B = α'p, D = d'p. Evaluating it needs no kernel values.
 type Line struct {
 	Lambda  float64
 	A, B, D float64
@@ -19,7 +19,7 @@ type Line struct {
 	V       weight.List
 }
 
-// Line returns f along the direction d. Its slices are the problem's own.
+// Line returns f along the direction d. It shares slices with the problem.
 func (p *Problem) Line() Line {
 	l := Line{Lambda: p.Lambda, Count: p.Count(), W: p.W, S: p.S, P: p.P, V: p.V}
 	for i, a := range p.Alpha {
@@ -39,7 +39,7 @@ func (l *Line) Value(t float64) float64 {
 	return float64(l.Lambda/2*(l.A+float64(2*t*l.B)+float64(t*t*l.D))) + h/l.Count
 }
 
-// Slope returns φ'(t), in which points exactly at the kink count as inactive.
+// Slope returns φ'(t); points exactly at the kink count as inactive.
 func (l *Line) Slope(t float64) float64 {
 	var g float64
 	for i, s := range l.S {
@@ -50,11 +50,11 @@ func (l *Line) Slope(t float64) float64 {
 	return float64(l.Lambda*(l.B+float64(t*l.D))) - g/l.Count
 }
 
-// Exact minimises φ over t ≥ 0, exactly up to rounding. φ is piecewise
-// quadratic: the slope starts negative and rises linearly, plus a jump of
-// v_i |p_i|/m at each breakpoint t_i = (1−w_i s_i)/(w_i p_i) > 0, so the minimum is
-// found by selection among the breakpoints, in expected time O(m) and without
-// constants of its own. scratch is reused and returned.
+// Exact minimises φ over t ≥ 0, exactly up to rounding. φ is piecewise quadratic:
+// the slope starts negative and rises linearly, with a jump of v_i |p_i|/m at each
+// breakpoint t_i = (1−w_i s_i)/(w_i p_i) > 0. So the minimum is found by selection
+// among the breakpoints, in expected time O(m) and without tuning constants.
+// scratch is reused and returned.
 func (l *Line) Exact(scratch []Break) (float64, []Break) {
 	m := l.Count
 	slope := float64(l.Lambda * l.B)
@@ -71,8 +71,8 @@ func (l *Line) Exact(scratch []Break) (float64, []Break) {
 	if !(slope < 0) || !(curve > 0) {
 		return 0, scratch
 	}
-	// Without a jump the slope would vanish at far; jumps only bring the
-	// minimum nearer.
+	// Without jumps the slope would vanish at far; jumps can only bring the minimum
+	// closer.
 	far := -slope / curve
 	bs := scratch[:0]
 	for i, s := range l.S {
@@ -85,8 +85,8 @@ func (l *Line) Exact(scratch []Break) (float64, []Break) {
 		}
 	}
 	scratch = bs
-	// slope is that at t=0 plus the jumps of the breakpoints dropped on the
-	// left; hi is where the minimum lies at the latest.
+	// slope is the slope at t=0 plus the jumps of the breakpoints dropped on the
+	// left. The minimum is at most at hi.
 	hi := far
 	for len(bs) > 0 {
 		pivot := median(bs[0].T, bs[len(bs)/2].T, bs[len(bs)-1].T)
@@ -112,15 +112,15 @@ func (l *Line) Exact(scratch []Break) (float64, []Break) {
 	return min(-slope/curve, hi), scratch
 }
 
-// Break is a breakpoint of φ' and the jump there.
+// Break is a breakpoint of φ' and its jump there.
 type Break struct{ T, Jump float64 }
 
 func median(a, b, c float64) float64 {
 	return max(min(a, b), min(max(a, b), c))
 }
 
-// partition orders bs into those below pivot, those equal to it and those
-// above, and returns the two boundaries.
+// partition partitions bs into breakpoints below, at and above pivot, and returns
+// the two boundaries.
 func partition(bs []Break, pivot float64) (below, equal int) {
 	i, j, k := 0, 0, len(bs)
 	for j < k {

@@ -1,12 +1,13 @@
-// Package hinge holds the sample average problem that the conjugate
-// subgradient learners minimise,
+// Package hinge solves the regularised hinge loss problem of a kernel SVM on a
+// sample,
 //
 //	f(α) = λ/2 α'Qα + 1/m Σ_i v_i max(0, 1 − w_i (Qα)_i),   Q_ij = K(z_i, z_j),
 //
-// where w_i is the label of point i, v_i its weight, and m = Σ_i v_i,
-// with the products Qα, Qd and Q(a∘w) that make an iteration cost O(m) and
-// the kernel rows of points whose hinge turned on or off, and the line
-// searches and minimum-norm problems on top of them. No m × m matrix is kept.
+// w_i being the label of point i, v_i its weight, and m = Σ_i v_i, for the
+// conjugate subgradient learners: with line searches, minimum-norm directions and
+// block dual ascent. It keeps the products Qα, Qd and Q(a∘w), which make an
+// iteration cost O(m) plus the kernel rows of the points whose hinge turned on or
+// off. No m × m matrix is stored.
 package hinge
 
 import (
@@ -21,25 +22,25 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Problem is f on a sample together with a point α and a direction d. All
-// vectors have one element for each point of the sample.
+// Problem is f on a sample together with a point α and a direction d. All vectors
+// have one element per point of the sample.
 type Problem struct {
 	Basis  *kernel.Basis
 	W      []float64   // labels, ±1
 	V      weight.List // weights
 	Lambda float64
-	// Total is the weight that the mean is over; 0 means that of all points. It
-	// is larger where others are known to have no loss.
+	// Total is the weight m that the mean is over; 0 stands for that of all points.
+	// It is larger if further points exist that are known to have no loss.
 	Total float64
 
 	Alpha, S []float64 // α and s = Qα
 	D, P     []float64 // d and p = Qd
-	// Active[i] says that w_i s_i < 1; Q is Σ over those i of v_i w_i times row i
-	// of the kernel matrix, unnormalised. (1/m)·Active∘V∘W is u of the paper.
+	// Active[i] is w_i s_i < 1. Q is the sum over those i of v_i w_i times row i of
+	// the kernel matrix, unnormalised. (1/m)·Active∘V∘W is u of the paper.
 	Active []bool
 	Q      []float64
-	// Alpha0 and S0 are the incumbent and Qα₀, kept while a candidate is being
-	// tested; see Mark.
+	// Alpha0 and S0 are the incumbent α₀ and Qα₀, kept while a candidate is tested;
+	// see Mark.
 	Alpha0, S0 []float64
 
 	Rows *rows.Cache
@@ -72,10 +73,10 @@ func (p *Problem) Count() float64 {
 	return p.mass
 }
 
-// Mass returns the weight of all points.
+// Mass returns the total weight of the points.
 func (p *Problem) Mass() float64 { return p.mass }
 
-// Weight returns that of the points lo ≤ i < hi.
+// Weight returns the total weight of the points lo ≤ i < hi.
 func (p *Problem) Weight(lo, hi int) (sum float64) {
 	for i := lo; i < hi; i++ {
 		sum += p.V.At(i)
@@ -83,10 +84,10 @@ func (p *Problem) Weight(lo, hi int) (sum float64) {
 	return sum
 }
 
-// Extend takes the points that were appended to Basis since the last call into
-// the sample: w are their labels, v their weights. Their coefficients are 0, so no decision of
-// the expansion changes. Whether their hinges are active is settled by the next
-// Refresh; until then Truncate can take them out again.
+// Extend adds to the sample the points that were appended to Basis since the last
+// call: w are their labels, v their weights. Their coefficients are 0, so no
+// decision of the expansion changes. The next Refresh determines whether their
+// hinges are active; until then Truncate can remove them again.
 func (p *Problem) Extend(w []float64, v weight.List) {
 	old := p.Len()
 	p.W = append(p.W, w...)
@@ -99,7 +100,7 @@ func (p *Problem) Extend(w []float64, v weight.List) {
 	for len(p.Active) < m {
 		p.Active = append(p.Active, false)
 	}
-	// One pass over the kernel values between the points that matter and the
+	// One pass over the kernel values between the points with a coefficient and the
 	// new ones extends all products.
 	p.idx = p.idx[:0]
 	for i := range old {
@@ -133,8 +134,8 @@ func (p *Problem) pushSegment(r, at int, k []float32) {
 	}
 }
 
-// Truncate takes the points from m on, which must be inactive with
-// coefficients 0, out of the sample and the Basis.
+// Truncate removes the points from m on, which must be inactive with coefficient 0,
+// from the sample and the Basis.
 func (p *Problem) Truncate(m int) {
 	for _, v := range p.vectors() {
 		*v = (*v)[:m]
@@ -146,8 +147,8 @@ func (p *Problem) Truncate(m int) {
 	p.Basis.Truncate(m)
 }
 
-// Keep reduces the sample to the points listed, in ascending order. The
-// coefficients of the others must be 0, and they must be inactive.
+// Keep reduces the sample to the points idx, in ascending order. The others must be
+// inactive with coefficient 0.
 func (p *Problem) Keep(idx []int32) {
 	p.keep(idx)
 	p.Basis = p.Basis.Subset(idx)
@@ -175,14 +176,14 @@ func (p *Problem) Mark() {
 	copy(p.S0, p.S)
 }
 
-// Revert goes back to the incumbent. Refresh must follow.
+// Revert returns to the incumbent. Refresh must follow.
 func (p *Problem) Revert() {
 	copy(p.Alpha, p.Alpha0)
 	copy(p.S, p.S0)
 }
 
-// Refresh brings Active and Q up to date with S. It returns the number of
-// points whose hinge turned on or off.
+// Refresh recomputes Active and Q from S. It returns the number of points whose
+// hinge turned on or off.
 func (p *Problem) Refresh() int {
 	p.flip = p.flip[:0]
 	for i, s := range p.S {
@@ -206,8 +207,8 @@ func (p *Problem) addFlipped(r, at int, k []float32) {
 	vec.AxpyMixed(w, k, p.Q[at:at+len(k)])
 }
 
-// Move sets α to α + t·d and brings everything up to date. It returns the
-// number of hinges that turned on or off.
+// Move sets α to α + t·d and updates everything. It returns the number of hinges
+// that turned on or off.
 func (p *Problem) Move(t float64) int {
 	for i, d := range p.D {
 		p.Alpha[i] += float64(t * d)
@@ -216,9 +217,8 @@ func (p *Problem) Move(t float64) int {
 	return p.Refresh()
 }
 
-// Advance adds Q·d to s at the points of rest, which are ascending, where d are
-// changes of α that were made already, and clears d. Neither Active nor Q
-// change.
+// Advance adds Q·d to s at the points rest, in ascending order, d being changes
+// already made to α, and clears d. It does not update Active and Q.
 func (p *Problem) Advance(rest []int32) {
 	p.idx = p.idx[:0]
 	for i, d := range p.D {
@@ -226,6 +226,9 @@ func (p *Problem) Advance(rest []int32) {
 			p.idx = append(p.idx, int32(i))
 		}
 	}
+	// Only the points of rest: the scores of the near ones are known from solving
+	// their subproblem, and computing rows over the whole sample would be the
+	// largest cost of a step.
 	if len(rest) > 0 && len(p.idx) > 0 {
 		p.advance(p.Basis.Subset(rest), rest)
 	}
@@ -254,15 +257,15 @@ func (p *Problem) advance(others *kernel.Basis, rest []int32) {
 
 const rowsAtOnce, colsAtOnce = 64, 2048 // as in rows.Each
 
-// advance is scratch for kernel values.
+// advance is scratch memory for kernel values.
 type advance struct{ block, x []float32 }
 
 var advancing = sync.Pool{New: func() any { return &advance{block: make([]float32, rowsAtOnce*colsAtOnce)} }}
 
 // eachBlock calls visit with the kernel values k of each of at most rowsAtOnce
 // vectors, by number, with the points lo ≤ j < hi of b, in pieces that cover all
-// points. For any one point the calls come in order of r; others may come at the
-// same time.
+// points. For any one point the calls come in order of r; calls for different
+// points may be concurrent.
 func eachBlock(b *kernel.Basis, xs []stream.Vec, visit func(r, lo, hi int, k []float32)) {
 	par.Split(b.Len(), vec.Width, b.Work(len(xs)*b.Len()), func(from, to int) {
 		s := advancing.Get().(*advance)
@@ -300,8 +303,8 @@ func (p *Problem) Loss(s []float64, lo, hi int) float64 {
 	return h
 }
 
-// CoefGrad returns the coefficient c_i = λα_i − u_i of the functional
-// subgradient, and (Qc)_i = λs_i − q_i/m, the subgradient with respect to α.
+// CoefGrad returns the coefficient c_i = λα_i − u_i of the functional subgradient,
+// and (Qc)_i = λs_i − q_i/m, the subgradient with respect to α.
 func (p *Problem) CoefGrad(i int) (c, qc float64) {
 	m := p.Count()
 	c = float64(p.Lambda * p.Alpha[i])
@@ -311,8 +314,8 @@ func (p *Problem) CoefGrad(i int) (c, qc float64) {
 	return c, float64(p.Lambda*p.S[i]) - p.Q[i]/m
 }
 
-// Certificate returns ‖c‖²_H/(2λ), which bounds f(α) minus its minimum from
-// above: f is λ-strongly convex in H.
+// Certificate returns ‖c‖²_H/(2λ), an upper bound on f(α) minus its minimum: f is
+// λ-strongly convex in H.
 func (p *Problem) Certificate() float64 {
 	var n float64
 	for i := range p.W {

@@ -11,14 +11,14 @@ var (
 	errLabels = errors.New("a label is neither +1 nor -1")
 )
 
-// Fields describes the problem: points, coefficients and the products, but not
-// the cache of rows.
+// Fields describes the problem: points, coefficients and the products, without the
+// row cache.
 func (p *Problem) Fields(f *state.Fields) {
 	f.Group("points", p.Basis.Fields)
 	p.VectorFields(f)
 }
 
-// VectorFields describes the problem but for the points, which must be there.
+// VectorFields describes the problem without the points, which must exist already.
 func (p *Problem) VectorFields(f *state.Fields) {
 	f.Float64("lambda", &p.Lambda)
 	f.Float64s("w", &p.W)

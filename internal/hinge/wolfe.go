@@ -2,7 +2,7 @@ package hinge
 
 import "math"
 
-// Wolfe holds the constants of the weak Wolfe search.
+// Wolfe has the constants of the weak Wolfe line search.
 type Wolfe struct {
 	// C1 is the constant of sufficient decrease, C2 > C1 that of curvature.
 	C1, C2 float64
@@ -17,21 +17,21 @@ const (
 	Found  Outcome = iota // both conditions hold
 	Radius                // the step is limited by the radius
 	Null                  // no step of at least radius/N decreases f enough
-	Capped                // bisection ran into its cap; the step decreases f enough
+	Capped                // bisection reached its cap; the step decreases f enough
 )
 
 // maxBisect bounds the bisection: after 60 halvings the interval is below the
 // resolution of float64.
 const maxBisect = 60
 
-// Search returns a step t along l with norm·t in [radius/N, radius], or 0: a
-// null step. norm is ‖d‖ in the metric in use and
+// Search returns a step t along l with norm·t in [radius/N, radius], or 0 for a
+// null step. norm is ‖d‖ in the metric in use, and
 //
 //	L = {t > 0: φ(t) − φ(0) ≤ −C1 norm² t},  R = {t > 0: φ'(t) ≥ −C2 norm²}.
 //
-// Any step returned that is not 0 lies in L; it lies in R as well unless the
-// outcome is Radius or Capped. As φ is convex, L is an interval (0, t_L] and R
-// a half line [t_R, ∞) with t_R < t_L.
+// A nonzero step is in L; it is in R as well unless the outcome is Radius or
+// Capped. As φ is convex, L is an interval (0, t_L] and R a half line [t_R, ∞) with
+// t_R < t_L.
 func (w Wolfe) Search(l *Line, norm, radius float64) (float64, Outcome) {
 	if !(norm > 0) {
 		return 0, Null
@@ -75,9 +75,8 @@ func (w Wolfe) Search(l *Line, norm, radius float64) (float64, Outcome) {
 	return lo, Capped
 }
 
-// MinNorm2 returns the weight θ in [0,1] for which θ·x + (1−θ)·y has the least
-// norm, given ⟨x,x⟩, ⟨x,y⟩ and ⟨y,y⟩. Where all weights give the same norm it
-// returns 0.
+// MinNorm2 returns the weight θ in [0,1] that minimises the norm of θ·x + (1−θ)·y,
+// given ⟨x,x⟩, ⟨x,y⟩ and ⟨y,y⟩; 0 if all weights give the same norm.
 func MinNorm2(xx, xy, yy float64) float64 {
 	den := xx + yy - 2*xy
 	if !(den > 0) {
@@ -91,8 +90,8 @@ func MinNorm2(xx, xy, yy float64) float64 {
 }
 
 // Bracket returns a step in L and R, found by doubling and bisection from t0,
-// without a radius; norm is ‖d‖. Where no step of a length that matters lies in
-// L it returns 0 and the shortest step tried, which lies in R.
+// without a radius; norm is ‖d‖. If no step of a significant length is in L, it
+// returns 0 and the shortest step tried, which is in R.
 func (l *Line) Bracket(c1, c2, norm, t0 float64) (t, trial float64) {
 	n2 := norm * norm
 	phi0 := l.Value(0)

@@ -1,5 +1,5 @@
-// Package jsonenc appends JSON to byte slices without the allocations of
-// encoding/json, and with its bytes.
+// Package jsonenc appends JSON to byte slices: the same bytes as encoding/json,
+// without its allocations.
 package jsonenc
 
 import (
@@ -12,7 +12,7 @@ import (
 func AppendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			q, _ := json.Marshal(s) // strings always have a form
+			q, _ := json.Marshal(s) // cannot fail for strings
 			return append(b, q...)
 		}
 	}
@@ -29,7 +29,7 @@ func AppendNumber(b []byte, v float64) []byte {
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
 		b = strconv.AppendFloat(b, v, 'e', -1, 64)
 		if n := len(b); b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' {
-			b[n-2] = b[n-1] // e-09 is written e-9
+			b[n-2] = b[n-1] // e-09 becomes e-9
 			b = b[:n-1]
 		}
 		return b
@@ -37,8 +37,8 @@ func AppendNumber(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }
 
-// AppendKey appends a key, which needs no escapes, with a comma before it unless
-// it is the first of its object.
+// AppendKey appends a key that needs no escaping, with a comma before it unless it
+// is the first of its object.
 func AppendKey(b []byte, key string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')

@@ -1,6 +1,6 @@
-// Package kernel holds kernel functions and their options, sets of points in the
-// form in which kernel values are computed fast, and what is computed from them:
-// decisions of expansions over the points and reduced sets of them.
+// Package kernel evaluates kernel functions fast: it keeps sets of points in packed
+// or sparse layouts and computes kernel values, decisions of kernel expansions, and
+// reduced sets of them.
 package kernel
 
 import (
@@ -14,29 +14,29 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// denseLimit is the number of features up to which points are kept in packed
-// dense panels. Streaming zeros through the vector units beats gathering the
-// few non-zeros until a row is a few thousand features long.
+// denseLimit is the number of features up to which points are kept in packed dense
+// panels. Up to a few thousand features, streaming zeros through the vector units
+// is faster than gathering the few nonzeros.
 const denseLimit = 1024
 
-// Basis is a growing list of points, with kernel values between any vectors
-// and a range of them. Points are kept in dense panels as long as no index
-// reaches denseLimit, in compressed sparse rows from then on; a value depends
-// on the two points and the layout, never on how calls are cut.
+// Basis is a growing list of points, with kernel values between any vectors and a
+// range of points. Points are kept in dense panels as long as no index reaches
+// denseLimit, then in compressed sparse rows. A value depends on the two points and
+// the layout, never on how the work is split into calls.
 type Basis struct {
 	Func   Func
 	panels *vec.Panels // dense layout
 	rows   *csr        // sparse layout; exactly one of the two is set
 
-	// Scratch.
-	x    []float32 // the rows of one Block call
+	// Scratch memory.
+	x    []float32 // rows of one Block call
 	sums decideScratch
 }
 
 // New returns an empty Basis.
 func New(f Func) *Basis { return &Basis{Func: f, panels: vec.NewPanels(0)} }
 
-// Len returns the number of points, Dim the number of features seen.
+// Len returns the number of points.
 func (b *Basis) Len() int {
 	if b.rows != nil {
 		return b.rows.len()
@@ -52,8 +52,8 @@ func (b *Basis) Dim() int {
 	return b.panels.Dim()
 }
 
-// Sparse reports whether the points are kept in compressed sparse rows. The
-// last bits of a kernel value depend on the layout.
+// Sparse reports whether the points are in compressed sparse rows. The last bits of
+// a kernel value depend on the layout.
 func (b *Basis) Sparse() bool { return b.rows != nil }
 
 // Append adds a copy of x and returns its index.
@@ -68,7 +68,7 @@ func (b *Basis) Append(x stream.Vec) int {
 	return b.panels.Append(b.x)
 }
 
-// Set replaces point i by a copy of x.
+// Set replaces point i with a copy of x.
 func (b *Basis) Set(i int, x stream.Vec) {
 	b.own()
 	b.admit(x.Dim())
@@ -81,14 +81,14 @@ func (b *Basis) Set(i int, x stream.Vec) {
 	b.panels.Set(i, b.x)
 }
 
-// admit makes room for vectors of dim features.
+// admit makes room for vectors of dim features, changing the layout if necessary.
 func (b *Basis) admit(dim int) {
 	switch {
 	case b.rows != nil:
 		b.rows.dim = max(b.rows.dim, dim)
 	case dim <= b.panels.Dim():
 	case dim <= denseLimit:
-		// Widening copies all rows, so it is done in growing steps.
+		// Widening copies all rows, so do it in growing steps.
 		b.panels.Widen(min(denseLimit, max(dim, b.panels.Dim()+b.panels.Dim()/4)))
 		if b.panels.Len() == 0 && b.panels.Dim() != dim {
 			b.panels = vec.NewPanels(dim)
@@ -107,7 +107,7 @@ func (b *Basis) toSparse() {
 	b.rows, b.panels = rows, nil
 }
 
-// Row returns a copy of point i, sparse where that is its layout.
+// Row returns a copy of point i, sparse if that is the layout.
 func (b *Basis) Row(i int) stream.Vec {
 	if b.rows != nil {
 		return b.rows.row(i).Clone()
@@ -127,7 +127,7 @@ func (b *Basis) Truncate(n int) {
 	b.panels.Truncate(n)
 }
 
-// Subset returns a new Basis of the points listed, in that order, in the same
+// Subset returns a new Basis with the points idx, in that order and in the same
 // layout.
 func (b *Basis) Subset(idx []int32) *Basis {
 	s := New(b.Func)
@@ -135,7 +135,7 @@ func (b *Basis) Subset(idx []int32) *Basis {
 	return s
 }
 
-// Select makes b the Subset idx of from, in the memory that b has.
+// Select sets b to the Subset idx of from, reusing b's memory.
 func (b *Basis) Select(from *Basis, idx []int32) {
 	b.Func = from.Func
 	if from.rows != nil {
@@ -153,20 +153,19 @@ func (b *Basis) Select(from *Basis, idx []int32) {
 	b.panels.AppendFrom(from.panels, idx)
 }
 
-// Block sets dst[r*ld+(j-from)] = K(xs[r], point j) + Bias for all r and for
-// from ≤ j < to. ld ≥ to-from. Block is not safe for concurrent use.
+// Block sets dst[r*ld+(j-from)] = K(xs[r], point j) + Bias for all r and from ≤ j <
+// to. ld ≥ to-from. It is not safe for concurrent use.
 func (b *Basis) Block(dst []float32, ld int, xs []stream.Vec, from, to int) {
 	b.x = b.Values(b.x, dst, ld, xs, from, to)
 }
 
-// Between is Block for points of the Basis itself: row r belongs to point
-// idx[r].
+// Between is Block for points of the Basis itself: row r belongs to point idx[r].
 func (b *Basis) Between(dst []float32, ld int, idx []int32, from, to int) {
 	b.x = b.Among(b.x, dst, ld, idx, from, to)
 }
 
-// Among is Between with the caller's scratch, which it returns, grown; so it is
-// safe for concurrent use.
+// Among is Between with scratch memory of the caller, which makes it safe for
+// concurrent use. It returns the scratch, grown.
 func (b *Basis) Among(scratch, dst []float32, ld int, idx []int32, from, to int) []float32 {
 	if b.rows != nil {
 		b.sparse(dst, ld, len(idx), func(r int) stream.Vec { return b.rows.row(int(idx[r])) }, from, to)
@@ -177,7 +176,7 @@ func (b *Basis) Among(scratch, dst []float32, ld int, idx []int32, from, to int)
 	for r, i := range idx {
 		b.panels.Row(scratch[r*d:(r+1)*d], int(i))
 	}
-	b.packed(dst, ld, scratch, len(idx), from, to)
+	b.fromPanels(dst, ld, scratch, len(idx), from, to)
 	return scratch
 }
 
@@ -190,8 +189,8 @@ func (b *Basis) sparse(dst []float32, ld, n int, x func(r int) stream.Vec, from,
 	})
 }
 
-// packed sets dst to the kernel values, with Bias, of n dense rows.
-func (b *Basis) packed(dst []float32, ld int, x []float32, n, from, to int) {
+// fromPanels sets dst to the kernel values, with Bias, of n dense rows.
+func (b *Basis) fromPanels(dst []float32, ld int, x []float32, n, from, to int) {
 	if work := b.Work(n * (to - from)); par.Pays(work) {
 		first := from / vec.Width * vec.Width // pieces are whole panels
 		par.Split(to-first, vec.Width, work, func(lo, hi int) {
@@ -208,7 +207,7 @@ func (b *Basis) packedPiece(dst []float32, ld int, x []float32, n, from, to int)
 	b.addBias(dst, ld, n, to-from)
 }
 
-// Work returns about how many nanoseconds n kernel values take, for par.Split.
+// Work returns roughly how many nanoseconds n kernel values take, for par.Split.
 func (b *Basis) Work(n int) float64 {
 	if b.rows != nil {
 		return 2 * float64(n) // at least
@@ -216,8 +215,8 @@ func (b *Basis) Work(n int) float64 {
 	return float64(n) * (0.5 + float64(b.panels.Dim())/25)
 }
 
-// Values is Block with the caller's scratch, which it returns, grown; so it is safe
-// for concurrent use.
+// Values is Block with scratch memory of the caller, which makes it safe for
+// concurrent use. It returns the scratch, grown.
 func (b *Basis) Values(scratch, dst []float32, ld int, xs []stream.Vec, from, to int) []float32 {
 	if b.rows != nil {
 		b.sparse(dst, ld, len(xs), func(r int) stream.Vec { return xs[r] }, from, to)
@@ -229,7 +228,7 @@ func (b *Basis) Values(scratch, dst []float32, ld int, xs []stream.Vec, from, to
 		inside(x, d).Dense(scratch[r*d : (r+1)*d])
 	}
 	if !slices.ContainsFunc(xs, func(x stream.Vec) bool { return x.Dim() > d }) {
-		b.packed(dst, ld, scratch, len(xs), from, to)
+		b.fromPanels(dst, ld, scratch, len(xs), from, to)
 		return scratch
 	}
 	b.Func.Block(dst, ld, scratch, len(xs), b.panels, from, to)
@@ -251,10 +250,9 @@ func inside(x stream.Vec, d int) stream.Vec {
 	return stream.Vec{Idx: x.Idx[:n], Val: x.Val[:n]}
 }
 
-// outside brings the features of x that no point has into a row of kernel
-// values that was computed without them. They add to the distance from every
-// point alike, however far out their indices are, so the row is multiplied by
-// one factor; inner products do not see them.
+// outside adds the features of x that no point has to a row of kernel values
+// computed without them. They add equally to the distance from every point, so the
+// row is multiplied by one factor; inner products do not depend on them.
 func (b *Basis) outside(row []float32, x stream.Vec) {
 	out := x.Val[len(inside(x, b.panels.Dim()).Val):]
 	var s float64
@@ -301,7 +299,7 @@ func grow(s []float32, n int) []float32 {
 	return s[:n]
 }
 
-// Numbers returns how many numbers describe the points: their features or, in
+// Numbers returns how many numbers describe the points: their features or, for
 // sparse rows, indices and values.
 func (b *Basis) Numbers() int {
 	if b.rows != nil {
@@ -310,8 +308,8 @@ func (b *Basis) Numbers() int {
 	return b.Len() * b.Dim()
 }
 
-// Fields describes the points, for checkpoints and models. Rows are stored
-// sparse where that is shorter.
+// Fields describes the points, for checkpoints and models. Rows are stored sparse
+// if that is shorter.
 func (b *Basis) Fields(f *state.Fields) {
 	f.Group("kernel", b.Func.fields)
 	dim, n, sparse := b.Dim(), b.Len(), b.rows != nil
@@ -362,9 +360,9 @@ func (b *Basis) Fields(f *state.Fields) {
 		}
 		return
 	}
-	// Packed panels take n*dim floats, which the non-zeros on the wire do not
-	// vouch for: a hostile message could claim a row of 1024 features with none.
-	// A point costs at least four bytes on the wire, so the factor is bounded.
+	// Panels take n*dim floats, which is not bounded by the nonzeros on the wire: a
+	// hostile message could claim a row of 1024 features with none. A point costs
+	// at least four bytes on the wire, so the amplification is bounded.
 	b.rows, b.panels = nil, vec.NewPanels(dim)
 	b.panels.Reserve(n)
 	row := make([]float32, dim)
@@ -386,8 +384,8 @@ func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	// The product of two claims may overflow, so divide; points without features
-	// are never written in full.
+	// The product of two claimed numbers may overflow, so divide. Points without
+	// features are never written in full.
 	if n < 0 || dim < 1 || dim > denseLimit || len(val)%dim != 0 || len(val)/dim != n {
 		f.Fail("val", fmt.Errorf("%d numbers do not make %d points of %d features", len(val), n, dim))
 		return
@@ -399,8 +397,8 @@ func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 	}
 }
 
-// Finite reports whether every value of x is finite and small enough for
-// squared distances in float32.
+// Finite reports whether every value of x is finite and small enough for squared
+// distances in float32.
 func Finite(x stream.Vec) bool {
 	for _, v := range x.Val {
 		if a := math.Abs(float64(v)); !(a < 1e18) {

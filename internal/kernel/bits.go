@@ -1,10 +1,10 @@
 package kernel
 
-// bitWriter appends numbers of any width to bytes, the lowest bit first.
+// bitWriter appends numbers of any bit width to bytes, lowest bit first.
 type bitWriter struct {
 	out  []byte
 	room uint64
-	used uint // bits of room
+	used uint // unused bits of the last byte
 }
 
 func (w *bitWriter) put(v uint32, width uint) {
@@ -15,7 +15,9 @@ func (w *bitWriter) put(v uint32, width uint) {
 	}
 }
 
-// gap writes v by Rice's code: v>>low ones and a zero, and the low bits of v.
+// gap writes v in Rice coding: v>>low ones, a zero, and the low bits of v. Gaps
+// between nonzeros are roughly geometrically distributed, for which Rice codes are
+// close to optimal.
 func (w *bitWriter) gap(v uint32, low uint) {
 	for range v >> low {
 		w.put(1, 1)
@@ -24,18 +26,17 @@ func (w *bitWriter) gap(v uint32, low uint) {
 	w.put(v&(1<<low-1), low)
 }
 
-// align fills the last byte up.
+// align fills up the last byte.
 func (w *bitWriter) align() {
 	if w.used > 0 {
 		w.put(0, 8-w.used)
 	}
 }
 
-// bitReader reads what a bitWriter wrote. Behind the end there are zeros, and short
-// is set.
+// bitReader reads what a bitWriter wrote. Past the end it reads zeros and sets short.
 type bitReader struct {
 	in    []byte
-	at    int // bits
+	at    int // position in bits
 	short bool
 }
 

@@ -7,37 +7,38 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Bounds of what is packed for a vec.Score where the points are in sparse rows.
+// Bounds on converting sparse points for a vec.Score.
 const (
 	packDim    = 4096
 	packValues = 16 << 20 // 64 MiB
 )
 
-// Compiled is f(x) = Σ_j coef[j]·(K(point j, x) + Bias) + offset with an RBF kernel
-// as a vec.Score, for vectors that it takes. It is immutable.
+// Compiled is f(x) = Σ_j coef[j]·(K(point j, x) + Bias) + offset with an RBF
+// kernel, evaluated by a vec.Score for the vectors that it accepts. It is
+// immutable.
 type Compiled struct {
 	basis    *Basis
 	coef     []float64
 	offset   float64
 	score    *vec.Score
-	constant float64   // what is added to each of its decisions
+	constant float64   // added to each of its decisions
 	batches  sync.Pool // of *scoreBatch
 }
 
 type scoreBatch struct {
 	rows vec.Rows
-	at   []int // where the rows' decisions go
+	at   []int // index in dst of each row's decision
 	f    []float64
 
-	// Vectors that the Score does not take, and where they come from.
+	// The vectors that the Score does not accept, and their indices.
 	others   []stream.Vec
 	othersAt []int
 }
 
-// Compile returns the function of the points, which must not change as long as
-// it is in use, in a form that decides several times faster than Decide, or nil if
-// there is none. Its decisions differ by about 1e-7 of the sum of the
-// coefficients' absolute values.
+// Compile returns the function in a form that decides several times faster than
+// Decide, or nil if there is none. The points must not change while it is in use.
+// Its decisions differ by about 1e-7 of the sum of the coefficients' absolute
+// values.
 func Compile(b *Basis, coef []float64, offset float64) *Compiled {
 	n, dim := b.Len(), b.Dim()
 	if b.Func.Kind != vec.RBF || n == 0 {
@@ -63,7 +64,7 @@ func Compile(b *Basis, coef []float64, offset float64) *Compiled {
 }
 
 // Decide sets dst[i] = f(xs[i]). The bits of dst[i] do not depend on the other
-// vectors. Decide is safe for concurrent use.
+// vectors. It is safe for concurrent use.
 func (s *Compiled) Decide(dst []float64, xs []stream.Vec) {
 	b, _ := s.batches.Get().(*scoreBatch)
 	if b == nil {
@@ -87,12 +88,12 @@ func (s *Compiled) Decide(dst []float64, xs []stream.Vec) {
 		for k, i := range b.othersAt {
 			dst[i] = f[k]
 		}
-		clear(b.others) // or what they point to would live on
+		clear(b.others) // or what they point to would stay alive
 		b.others, b.othersAt = b.others[:0], b.othersAt[:0]
 	}
 }
 
-// room returns scratch for n decisions.
+// room returns scratch memory for n decisions.
 func (b *scoreBatch) room(n int) []float64 {
 	if cap(b.f) < n {
 		b.f = make([]float64, n, 2*n)

@@ -7,27 +7,27 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// csr is a list of sparse rows. Kernel values in this layout use the dot form
-// with float64 sums, in which nothing cancels that float32 features could have
-// told apart.
+// csr is a list of sparse rows. Kernel values in this layout are computed from
+// inner products and norms with float64 sums, whose cancellation hides no
+// difference that float32 features can express.
 type csr struct {
 	dim  int
-	rows []extent // where in idx and val each row is: in any order, and with gaps
+	rows []extent // position of each row in idx and val, in any order and with gaps
 	idx  []int32
 	val  []float32
-	used int       // elements of idx and val that are in rows
+	used int       // number of elements of idx and val that belong to rows
 	sq   []float64 // squared norm of each row
 
 	post postings
 
-	parts []part // rows of others instead of its own
+	parts []part // rows of other lists, instead of its own
 }
 
 // extent is a half-open interval.
 type extent struct{ from, to int32 }
 
-// gapShare bounds the gaps that replaced rows leave to one element in so many
-// of those in use.
+// gapShare bounds the gaps left by replaced rows: at most one element per gapShare
+// used ones.
 const gapShare = 4
 
 func newCSR(dim int) *csr { return &csr{dim: dim, post: postings{}} }
@@ -63,7 +63,7 @@ func (c *csr) nonzeros() int {
 	return n
 }
 
-// write adds x behind all rows and returns where it is.
+// write appends x after all rows and returns its position.
 func (c *csr) write(x stream.Vec) extent {
 	from := int32(len(c.idx))
 	c.idx, c.val = nonzeros(c.idx, c.val, x)
@@ -102,12 +102,15 @@ func (c *csr) set(i int, x stream.Vec) {
 	x = c.row(i)
 	c.sq[i] = squaredNorm(x)
 	c.post.insert(int32(i), x)
+	// A replaced row is appended, which leaves a gap. Close the gaps once they are
+	// a quarter of the elements in use: amortised, each element is moved a constant
+	// number of times.
 	if len(c.idx)-c.used > c.used/gapShare {
 		c.close()
 	}
 }
 
-// close puts the rows in order, without gaps.
+// close sorts the rows by position and closes the gaps.
 func (c *csr) close() {
 	idx, val := make([]int32, 0, c.used+c.used/gapShare), make([]float32, 0, c.used+c.used/gapShare)
 	for i, e := range c.rows {
@@ -118,9 +121,9 @@ func (c *csr) close() {
 	c.idx, c.val = idx, val
 }
 
-// ordered is a list of sparse rows one behind the other, as they are written.
+// ordered is a list of consecutive sparse rows, as on the wire.
 type ordered struct {
-	end []int32 // end[i] is where row i ends in idx and val
+	end []int32 // end[i] is the end of row i in idx and val
 	idx []int32
 	val []float32
 }
@@ -130,8 +133,8 @@ func (o *ordered) append(x stream.Vec) {
 	o.end = append(o.end, int32(len(o.idx)))
 }
 
-// nonzeros appends the features of x. Of a dense x those that are not 0; negative
-// zero is kept, since it is a different bit pattern.
+// nonzeros appends the features of x, for a dense x only the nonzero ones. Negative
+// zero counts as nonzero, since its bits differ from those of 0.
 func nonzeros(idx []int32, val []float32, x stream.Vec) ([]int32, []float32) {
 	if x.Idx != nil {
 		return append(idx, x.Idx...), append(val, x.Val...)
@@ -154,7 +157,7 @@ func (o *ordered) row(i int) stream.Vec {
 
 var errRows = errors.New("rows are not in order")
 
-// check validates rows of dim features that came from outside.
+// check validates untrusted rows of dim features.
 func (o *ordered) check(n, dim int) error {
 	if len(o.end) != n || len(o.idx) != len(o.val) {
 		return errRows

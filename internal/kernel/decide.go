@@ -8,8 +8,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// decideRows and decideCols bound the block of kernel values that is held at a
-// time: 256 KiB, so that it stays in the second-level cache.
+// decideRows and decideCols bound the block of kernel values in memory: 256 KiB,
+// which stays in the second-level cache.
 const (
 	decideRows = 64
 	decideCols = 1024
@@ -19,8 +19,8 @@ type decideScratch struct{ block, x []float32 }
 
 var decidePool = sync.Pool{New: func() any { return new(decideScratch) }}
 
-// Sums is Decide without an offset, but for the order of the sums, which is that
-// of blocks of kernel values in either layout. Sums is not safe for concurrent use.
+// Sums is Decide without an offset and with another order of summation, by blocks
+// of kernel values in either layout. It is not safe for concurrent use.
 func (b *Basis) Sums(dst []float64, xs []stream.Vec, coef []float64) {
 	for len(xs) > 0 {
 		n := min(len(xs), decideRows)
@@ -30,8 +30,8 @@ func (b *Basis) Sums(dst []float64, xs []stream.Vec, coef []float64) {
 }
 
 // Decide sets dst[i] = Σ_j coef[j]·(K(point j, xs[i]) + Bias) + offset; coef has an
-// element for each point. The bits of dst[i] do not depend on the other vectors.
-// Decide is safe for concurrent use.
+// element for each point. The bits of dst[i] do not depend on the other vectors. It
+// is safe for concurrent use.
 func (b *Basis) Decide(dst []float64, xs []stream.Vec, coef []float64, offset float64) {
 	if work := b.Work(len(xs) * b.Len()); par.Pays(work) {
 		par.Split(len(xs), decideUnit, work, func(from, to int) { b.decideSome(dst[from:to], xs[from:to], coef, offset) })
@@ -40,22 +40,22 @@ func (b *Basis) Decide(dst []float64, xs []stream.Vec, coef []float64, offset fl
 	b.decideSome(dst, xs, coef, offset)
 }
 
-// decideUnit is the number of vectors in a piece, or a multiple: as many at a time
-// pass the points nearly as fast as a block.
+// Parallel pieces are multiples of decideUnit vectors. That many pass over the
+// points nearly as fast as a full block.
 const decideUnit = 8
 
 func (b *Basis) decideSome(dst []float64, xs []stream.Vec, coef []float64, offset float64) {
 	w := decidePool.Get().(*decideScratch)
 	defer decidePool.Put(w)
 	for len(xs) > 0 {
-		// A run of vectors for which the same code computes kernel values.
-		packed := b.packs(xs[0])
+		// Consecutive vectors whose kernel values are computed by the same code.
+		packed := b.usesPanels(xs[0])
 		n := 1
-		for n < min(len(xs), decideRows) && b.packs(xs[n]) == packed {
+		for n < min(len(xs), decideRows) && b.usesPanels(xs[n]) == packed {
 			n++
 		}
 		if packed {
-			b.decidePacked(w, dst[:n], xs[:n], coef)
+			b.decidePanels(w, dst[:n], xs[:n], coef)
 		} else {
 			b.decide(w, dst[:n], xs[:n], coef)
 		}
@@ -68,11 +68,11 @@ func (b *Basis) decideSome(dst []float64, xs []stream.Vec, coef []float64, offse
 	}
 }
 
-// packs reports whether kernel values of x are computed from packed panels.
-func (b *Basis) packs(x stream.Vec) bool { return b.rows == nil && x.Dim() <= b.panels.Dim() }
+// usesPanels reports whether kernel values of x are computed from packed panels.
+func (b *Basis) usesPanels(x stream.Vec) bool { return b.rows == nil && x.Dim() <= b.panels.Dim() }
 
-// decidePacked is Decide for vectors that fit the dense layout.
-func (b *Basis) decidePacked(w *decideScratch, dst []float64, xs []stream.Vec, coef []float64) {
+// decidePanels is Decide for vectors that fit the dense layout.
+func (b *Basis) decidePanels(w *decideScratch, dst []float64, xs []stream.Vec, coef []float64) {
 	d := b.panels.Dim()
 	w.x = grow(w.x, len(xs)*d)
 	for r, x := range xs {
@@ -81,9 +81,9 @@ func (b *Basis) decidePacked(w *decideScratch, dst []float64, xs []stream.Vec, c
 	b.Func.Decide(dst, w.x, len(xs), b.panels, coef, float64(b.Func.Bias))
 }
 
-// decide is Decide for the other layout and for vectors with features that no
-// point has. The sum over a row is cut at the same columns whatever the number
-// of rows, so a decision does not depend on its company.
+// decide is Decide for the sparse layout, and for vectors with features that no
+// point has. The sum over a row is split at the same columns whatever the number of
+// rows, so that a decision does not depend on the vectors beside it.
 func (b *Basis) decide(w *decideScratch, dst []float64, xs []stream.Vec, coef []float64) {
 	clear(dst)
 	w.block = grow(w.block, len(xs)*decideCols)

@@ -9,8 +9,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Func is a kernel function plus a constant: K(x,z) + Bias. A positive Bias
-// gives the expansion a regularised bias term.
+// Func is a kernel function plus a constant: K(x,z) + Bias. A positive Bias gives
+// the expansion a regularised bias term.
 type Func struct {
 	vec.Kernel
 	Bias float32
@@ -32,12 +32,12 @@ func (f *Func) fields(s *state.Fields) {
 		s.Fail("kind", fmt.Errorf("unknown kernel %d", kind))
 	case f.Kind == vec.Polynomial && (f.Degree < 1 || f.Degree > 64):
 		s.Fail("degree", fmt.Errorf("%d is outside [1,64]", f.Degree))
-	case f.Degree < 0: // of no use to the others, but package vec panics
+	case f.Degree < 0: // the other kernels ignore it, but package vec panics
 		s.Fail("degree", fmt.Errorf("%d is negative", f.Degree))
 	}
 }
 
-// names are those of models in plain form.
+// names are the names in the plain form of models.
 var names = [...]string{vec.RBF: "rbf", vec.Linear: "linear", vec.Polynomial: "polynomial", vec.Laplacian: "laplacian"}
 
 // Name returns the name of the kernel.
@@ -58,8 +58,8 @@ func (f Func) String() string {
 	return name
 }
 
-// Options are the options that choose a kernel function, for learners to
-// embed in theirs.
+// Options are the learner options that choose a kernel function. Learners embed
+// them in their options.
 type Options struct {
 	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
 	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
@@ -69,7 +69,7 @@ type Options struct {
 	Coef0 float64 `opt:"coef0" fixed:"1" range:"(-inf,inf)"` // constant of the polynomial kernel
 }
 
-// Check refuses a gamma that has no float32.
+// Check refuses a gamma outside the range of a float32.
 func (o Options) Check() error {
 	if g := float32(o.Gamma); g == 0 || math.IsInf(float64(g), 0) {
 		return fmt.Errorf("option gamma = %g is outside the range of a float32", o.Gamma)
@@ -77,7 +77,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Known tells whether Func needs no examples.
+// Known reports whether Func needs no examples.
 func (o Options) Known() bool { return o.Kernel == "linear" || !math.IsNaN(o.Gamma) }
 
 // Warmup returns the number of examples that Func needs.
@@ -88,8 +88,8 @@ func (o Options) Warmup() int {
 	return Warmup
 }
 
-// Func returns the kernel function with bias added. A gamma of auto is chosen
-// by AutoGamma from xs.
+// Func returns the kernel function with bias added. If gamma is auto, AutoGamma
+// chooses it from xs.
 func (o Options) Func(bias float64, xs []stream.Vec) Func {
 	k := vec.Kernel{Coef0: float32(o.Coef0), Degree: o.Degree}
 	switch o.Kernel {

@@ -8,16 +8,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Warmup is the number of examples from which learners set gamma when it is auto.
-// 128 examples make 8,128 distances, whose median is known to a few per cent.
+// Warmup is the number of examples from which learners choose gamma if it is auto.
+// 128 examples have 8,128 distances, whose median is accurate to a few per cent.
 const Warmup = 128
 
-// gammaPoints bounds the work of AutoGamma, which is quadratic.
+// gammaPoints bounds the quadratic work of AutoGamma.
 const gammaPoints = 512
 
-// AutoGamma returns 1/median of the squared distances (of the l1 distances, if l1
-// is set) between the first points of xs. Pairs of equal points are left out;
-// where there are no others it returns 1.
+// AutoGamma returns 1/median of the squared distances (l1 distances if l1 is set)
+// between the first points of xs. Pairs of equal points are ignored; if there are
+// no others it returns 1.
 func AutoGamma(xs []stream.Vec, l1 bool) float64 {
 	xs = xs[:min(len(xs), gammaPoints)]
 	var ds []float64
@@ -29,8 +29,8 @@ func AutoGamma(xs []stream.Vec, l1 bool) float64 {
 	return inverseMedian(ds)
 }
 
-// SampledGamma is AutoGamma for squared distances of so many pairs from all of xs,
-// drawn by seed, or of all pairs where there are no more than that.
+// SampledGamma is AutoGamma for the squared distances of so many pairs from all of
+// xs, drawn by seed, or of all pairs if there are no more than that.
 func SampledGamma(xs []stream.Vec, pairs int, seed uint64) float64 {
 	n := len(xs)
 	if n <= gammaPoints && n*(n-1)/2 <= pairs {
@@ -48,8 +48,9 @@ func SampledGamma(xs []stream.Vec, pairs int, seed uint64) float64 {
 	return inverseMedian(ds)
 }
 
-// inverseMedian returns 1/median of the distances that are not 0, or 1. The middle
-// of an even number is the upper one: a distance that there is, and no rounding.
+// inverseMedian returns 1/median of the nonzero distances, or 1. For an even number
+// of them it takes the upper middle one, which is an actual distance and needs no
+// rounding.
 func inverseMedian(ds []float64) float64 {
 	ds = slices.DeleteFunc(ds, func(d float64) bool { return !(d > 0) })
 	if len(ds) == 0 {

@@ -12,58 +12,62 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Points packed take as few bits as the values of their features need, to the bit
-// exact. A feature that has few different values is an index into the list of
-// them; one whose values are multiples of a power of two is such a multiple; any
-// other one is the float32 itself. Where most features are 0, a point lists those
-// that it has.
+// Coded points take as few bits as the values of their features need, without loss.
+// Each feature is a column: if it has few different values, they are in a list and
+// a point stores an index; if all values are multiples of a power of two, it stores
+// the multiple; otherwise it stores the float32. If most features are 0, a point
+// lists its nonzero ones. This suits the data that kernel models are made of:
+// counts, one-hot codes, pixels and rounded measurements need far fewer than 32
+// bits.
 
 const (
-	packFeatures = 1 << 16 // at most, as each has a description of 7 bytes
-	listMost     = 1 << 10 // values of a list
+	packFeatures = 1 << 16 // a column's description takes 7 bytes, so there is a limit
+	listMost     = 1 << 10 // largest list of values
 	gapsMost     = 16
-	gapsSparse   = 3 // at least, of points in sparse rows, so that a feature takes 4 bits
+	gapsSparse   = 3 // smallest parameter for points in sparse rows, where a feature then takes at least 4 bits
 )
 
-// Kinds of columns besides the exponent of a grid, which is from −126−23 to 127.
+// Values of column.exp besides the exponents of a grid, which are from −126−23 to
+// 127.
 const (
 	asList  = int16(0x7fff)
 	asFloat = int16(0x7ffe)
 )
 
-// A column says how the values of a feature are written.
+// A column says how the values of a feature are coded.
 type column struct {
 	width uint8 // bits of a code
-	// The value of code c is (base+c)·2^exp; or entry base+c of the list of
-	// values; or the float32 whose bits are c.
+	// Code c stands for (base+c)·2^exp, for entry base+c of the list of values, or
+	// for the float32 with bits c.
 	exp  int16
 	base int32
-	size int32 // of the list, when writing
+	size int32 // size of the list; used only for writing
 }
 
-// packed are points as they are written.
-type packed struct {
+// coded are coded points.
+type coded struct {
 	columns []column
-	values  []float32 // of all lists
-	gaps    int       // −1: all features of each point; else Rice's parameter of the gaps between them
-	count   int       // if gaps ≥ 0, bits of the number of features of a point
-	bytes   []byte    // the points, each beginning with a byte of its own
+	values  []float32 // lists of all columns
+	gaps    int       // −1: points have all features; otherwise the Rice parameter for gaps between nonzeros
+	count   int       // if gaps ≥ 0, the width in bits of a point's number of features
+	bytes   []byte    // the points, each starting at a byte boundary
 }
 
-// census is what is found out about the values of a column.
-type census struct {
+// columnStats are statistics of the values of a column.
+type columnStats struct {
 	n        int
-	last     uint32              // the value before
-	few      map[uint32]struct{} // nil: too many
-	minus    bool                // there is a −0, or what is not finite
-	low      int                 // exponent of the lowest bit that is set
+	last     uint32              // the previous value
+	few      map[uint32]struct{} // the distinct values; nil if there are too many
+	minus    bool                // some value is −0 or not finite, which no grid can represent
+	low      int                 // exponent of the lowest bit set in any value
 	min, max float64
 }
 
-func newCensus() *census { return &census{few: map[uint32]struct{}{}, low: math.MaxInt} }
+func newColumnStats() *columnStats { return &columnStats{few: map[uint32]struct{}{}, low: math.MaxInt} }
 
-func (c *census) add(v float32) {
+func (c *columnStats) add(v float32) {
 	b := math.Float32bits(v)
+	// A run of equal values, as zeros often are, needs no lookup.
 	if c.n++; c.n > 1 && b == c.last {
 		return
 	}
@@ -90,12 +94,13 @@ func (c *census) add(v float32) {
 	}
 }
 
-// grid returns the column of multiples of a power of two, if there is one.
-func (c *census) grid() (column, bool) {
+// grid returns the column coded as multiples of a power of two, if possible in
+// fewer than 32 bits.
+func (c *columnStats) grid() (column, bool) {
 	if c.minus {
 		return column{}, false
 	}
-	if c.low == math.MaxInt { // all are 0
+	if c.low == math.MaxInt { // all values are 0
 		return column{}, true
 	}
 	lo, hi := math.Ldexp(c.min, -c.low), math.Ldexp(c.max, -c.low)
@@ -105,12 +110,13 @@ func (c *census) grid() (column, bool) {
 	return column{width: uint8(bits.Len64(uint64(hi - lo))), exp: int16(c.low), base: int32(lo)}, true
 }
 
-// Packable reports whether PackedFields can write the points: there are some, and
+// Packable reports whether PackedFields can write the points: there are some, with
 // not too many features.
 func (b *Basis) Packable() bool { return b.Len() > 0 && b.Dim() > 0 && b.Dim() <= packFeatures }
 
-// pack returns the points as they take the fewest bytes.
-func (b *Basis) pack() *packed {
+// pack codes the points in the fewest bytes: with lists of nonzeros, or with all
+// features if that is shorter.
+func (b *Basis) pack() *coded {
 	dim, n := b.Dim(), b.Len()
 	var all ordered
 	all.end = make([]int32, 0, n)
@@ -123,22 +129,25 @@ func (b *Basis) pack() *packed {
 			all.append(stream.Vec{Val: row})
 		}
 	}
-	by := make([]*census, dim)
+	by := make([]*columnStats, dim)
 	for k, g := range all.idx {
 		if by[g] == nil {
-			by[g] = newCensus()
+			by[g] = newColumnStats()
 		}
 		by[g].add(all.val[k])
 	}
+	// First with lists of nonzeros: the columns then describe only nonzero values.
 	best := choose(by)
 	if b.rows != nil {
 		best.gaps = gapsSparse
 	}
 	size := best.plan(&all, dim)
+	// Then, unless most features are 0 in any case, with all features of each
+	// point: zeros become values like others.
 	if b.rows == nil && 2*len(all.val) > dim*n/8 {
 		for g := range by {
 			if by[g] == nil {
-				by[g] = newCensus()
+				by[g] = newColumnStats()
 			}
 			if by[g].n < n {
 				by[g].add(0)
@@ -151,7 +160,8 @@ func (b *Basis) pack() *packed {
 		for _, c := range full.columns {
 			width += int(c.width)
 		}
-		// A byte of what is packed is to stand for no more than so many features.
+		// The reader allocates all features, so a coded byte must not stand for
+		// arbitrarily many.
 		if s := n*((width+7)/8) + 4*len(full.values); s <= size && width > 0 {
 			best = full
 		}
@@ -160,8 +170,9 @@ func (b *Basis) pack() *packed {
 	return best
 }
 
-// choose decides how columns are written.
-func choose(by []*census) *packed {
+// choose decides how to code each column: with a list of its own or with one that
+// all columns share, whichever is shorter in total.
+func choose(by []*columnStats) *coded {
 	union := map[uint32]struct{}{}
 	for _, c := range by {
 		if c == nil || union == nil {
@@ -174,8 +185,10 @@ func choose(by []*census) *packed {
 			union = nil
 		}
 	}
-	own, ownBits := &packed{}, 0
-	common, commonBits := &packed{}, 32*len(union)
+	// Pixels or counts share few values between all features: one common list may
+	// be shorter than a list for each.
+	own, ownBits := &coded{}, 0
+	common, commonBits := &coded{}, 32*len(union)
 	if union != nil {
 		common.values = listed(union)
 	}
@@ -207,7 +220,7 @@ func choose(by []*census) *packed {
 	return own
 }
 
-// width is how many bits tell n values apart.
+// width returns the number of bits that distinguish n values.
 func width(n int) uint8 { return uint8(bits.Len(uint(n - 1))) }
 
 func listed(set map[uint32]struct{}) []float32 {
@@ -221,9 +234,9 @@ func listed(set map[uint32]struct{}) []float32 {
 
 func byBits(a, b float32) int { return cmp.Compare(math.Float32bits(a), math.Float32bits(b)) }
 
-// plan sets how gaps and numbers of features are written, and returns about how
-// many bytes it takes.
-func (p *packed) plan(all *ordered, dim int) int {
+// plan chooses how gaps and numbers of features are coded, and returns the
+// approximate size in bytes.
+func (p *coded) plan(all *ordered, dim int) int {
 	n, most, total := len(all.end), 0, 4*len(p.values)
 	var low [gapsMost + 1]int
 	for i := range n {
@@ -239,16 +252,19 @@ func (p *packed) plan(all *ordered, dim int) int {
 		}
 		total += sum / 8
 	}
+	// The sizes for all Rice parameters have been counted; take the best. Sparse
+	// points keep the smallest one allowed, which bounds the features that a
+	// hostile byte can claim.
 	for k := p.gaps; k <= gapsMost; k++ {
 		if low[k] < low[p.gaps] {
 			p.gaps = k
 		}
 	}
-	p.count = bits.Len(uint(max(most, 1))) // so that each point takes a byte
+	p.count = bits.Len(uint(max(most, 1))) // at least 1, so that every point takes a byte
 	return total + low[p.gaps]/8 + n*p.count/8 + n/2
 }
 
-func (p *packed) write(all *ordered, dim int) {
+func (p *coded) write(all *ordered, dim int) {
 	var w bitWriter
 	row := make([]float32, 0, dim)
 	for i := range all.end {
@@ -274,7 +290,7 @@ func (p *packed) write(all *ordered, dim int) {
 	p.bytes = w.out
 }
 
-func (p *packed) put(w *bitWriter, c column, v float32) {
+func (p *coded) put(w *bitWriter, c column, v float32) {
 	var code uint32
 	switch {
 	case c.width == 0:
@@ -282,7 +298,7 @@ func (p *packed) put(w *bitWriter, c column, v float32) {
 		code = math.Float32bits(v)
 	case c.exp == asList:
 		list, b := p.values[c.base:c.base+c.size], math.Float32bits(v)
-		for n := uint32(len(list)); n > 1; { // slices.BinarySearchFunc takes a quarter of all time
+		for n := uint32(len(list)); n > 1; { // slices.BinarySearchFunc would take a quarter of the total time
 			half := n / 2
 			if math.Float32bits(list[code+half]) <= b {
 				code += half
@@ -297,10 +313,10 @@ func (p *packed) put(w *bitWriter, c column, v float32) {
 
 var errPacked = errors.New("the points cannot be read")
 
-// PackedFields is Fields in fewer bytes for points that are Packable, exactly the
-// same ones; n is their number.
+// PackedFields is Fields in fewer bytes, for Packable points. It loses no bit. n is
+// the number of points.
 func (b *Basis) PackedFields(f *state.Fields, n int) {
-	p, dim, sparse := &packed{}, b.Dim(), b.rows != nil
+	p, dim, sparse := &coded{}, b.Dim(), b.rows != nil
 	if !f.Decoding() {
 		p = b.pack()
 	}
@@ -324,6 +340,8 @@ func (b *Basis) PackedFields(f *state.Fields, n int) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
+	// The bytes may come from anybody. Everything that an allocation depends on is
+	// checked before it is made.
 	if dim < 1 || dim > packFeatures || len(widths) != dim || len(exps) != 2*dim || len(bases) != dim || n < 1 ||
 		!sparse && dim > denseLimit || p.gaps < -1 || p.gaps > gapsMost || p.count < 0 || p.count > 31 || sparse && p.gaps < gapsSparse {
 		f.Fail("dim", errPacked)
@@ -339,6 +357,7 @@ func (b *Basis) PackedFields(f *state.Fields, n int) {
 		}
 		p.columns, total = append(p.columns, c), total+int(w)
 	}
+	// n is claimed by the caller's state: each point must be backed by bytes.
 	if least := (total + 7) / 8; p.gaps < 0 && (least == 0 || len(p.bytes)/least != n) || len(p.bytes) < n {
 		f.Fail("bits", errPacked)
 		return
@@ -347,7 +366,7 @@ func (b *Basis) PackedFields(f *state.Fields, n int) {
 }
 
 // unpack sets the points to those of p.
-func (b *Basis) unpack(p *packed, n, dim int, sparse bool) error {
+func (b *Basis) unpack(p *coded, n, dim int, sparse bool) error {
 	if sparse {
 		b.rows, b.panels = newCSR(dim), nil
 	} else {
@@ -395,13 +414,14 @@ func (b *Basis) unpack(p *packed, n, dim int, sparse bool) error {
 			b.panels.Append(row)
 		}
 	}
+	// Trailing bytes would be a second encoding of the same points.
 	if r.short || r.at != 8*len(p.bytes) {
 		return errPacked
 	}
 	return nil
 }
 
-func (p *packed) get(r *bitReader, c column) (float32, bool) {
+func (p *coded) get(r *bitReader, c column) (float32, bool) {
 	code := r.get(uint(c.width))
 	switch c.exp {
 	case asFloat:

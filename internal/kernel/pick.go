@@ -1,22 +1,23 @@
 package kernel
 
-// Part is some points of a Basis.
+// Part is a subset of the points of a Basis.
 type Part struct {
 	Basis *Basis
 	Idx   []int32 // ascending
 }
 
-// part is some rows of a csr: those from ≤ i < to of what they are part of.
+// part is a subset of the rows of a csr: from ≤ i < to are their numbers in the
+// whole.
 type part struct {
 	of       *csr
 	pick     []int32
 	from, to int
 }
 
-// Pick makes b a Basis of the points of the parts, one part after the other, in
-// the layout of the first, in the memory that b has. It is valid until one of the
-// parts changes: sparse rows are not copied, since inverted lists of them take
-// longer to build than to go through.
+// Pick sets b to the points of the parts, one part after the other, in the layout
+// of the first part, reusing b's memory. It is valid until one of the parts
+// changes: sparse rows are not copied, because building inverted lists of them
+// takes longer than a pass over them.
 func (b *Basis) Pick(parts ...Part) {
 	sparse, dim := true, 0
 	for _, p := range parts {
@@ -52,7 +53,7 @@ func (b *Basis) appendFrom(p Part) {
 	}
 }
 
-// own gives a Basis of others' rows rows of its own.
+// own copies rows that belong to others.
 func (b *Basis) own() {
 	if b.rows == nil || b.rows.parts == nil {
 		return

@@ -8,27 +8,27 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// posting says that a feature of a row has a value.
+// posting is the value of a feature in a row.
 type posting struct {
 	row int32
 	val float32
 }
 
-// postings lists, for each feature, the rows that have it, in ascending order.
-// Inner products with all rows then cost as many operations as there are
-// features in common, which for sparse data is a small part of what the rows
-// hold. It is a map because an open feature space may have any index.
+// postings is an inverted index: for each feature, the rows that have it, in
+// ascending order. Inner products with all rows then take as many operations as
+// there are shared features, a small part of what sparse rows contain. It is a map
+// because an open feature space may have any index.
 type postings map[int32]*rowList
 
-// rowList is the list of a feature. at[k] is where the rows from k·stride on
-// begin in it, as far as there are any.
+// rowList is the list of a feature. at[k] is the position of the first row from
+// k·stride on, as far as there are any.
 type rowList struct {
 	all []posting
 	at  []int32
 }
 
-// stride is the number of rows between the entries of at: 4 bytes for every
-// stride rows of a feature save most of the search in its list.
+// stride is the number of rows between entries of at: 4 bytes per stride rows save
+// most of the search in the list.
 const stride = 1024
 
 func (p postings) add(row int32, x stream.Vec) {
@@ -39,7 +39,7 @@ func (p postings) add(row int32, x stream.Vec) {
 			p[g] = l
 		}
 		section := int(row) / stride
-		l.at = l.at[:min(len(l.at), section+1)] // rows behind this one have gone
+		l.at = l.at[:min(len(l.at), section+1)] // later rows have been removed
 		for len(l.at) <= section {
 			l.at = append(l.at, int32(len(l.all)))
 		}
@@ -47,7 +47,7 @@ func (p postings) add(row int32, x stream.Vec) {
 	}
 }
 
-// insert is add for a row before others.
+// insert is add for a row that precedes others.
 func (p postings) insert(row int32, x stream.Vec) {
 	for k, g := range x.Idx {
 		l := p[g]
@@ -64,7 +64,7 @@ func (p postings) insert(row int32, x stream.Vec) {
 	}
 }
 
-// remove takes a row out.
+// remove removes a row.
 func (p postings) remove(row int32, x stream.Vec) {
 	for _, g := range x.Idx {
 		l := p[g]
@@ -85,7 +85,7 @@ func (l *rowList) move(section int, d int32) {
 	}
 }
 
-// place returns where in the list the rows from there on begin.
+// place returns the position in the list of the first row from row on.
 func (l *rowList) place(row int) int {
 	k := row / stride
 	if k >= len(l.at) {
@@ -103,7 +103,8 @@ func (l *rowList) place(row int) int {
 }
 
 // dots adds Σ_g x_g z_g to dst[j] for each row z = from+j, feature by feature in
-// ascending order: the order in which the row itself would be summed.
+// ascending order. That is the order in which the row itself would be summed, so
+// both have the same bits.
 func (p postings) dots(dst []float64, x stream.Vec, from int) {
 	end := from + len(dst)
 	for k, v := range x.Val {
@@ -125,13 +126,11 @@ func (p postings) dots(dst []float64, x stream.Vec, from int) {
 	}
 }
 
-// overlapFactor is how many dense features cost as much as one feature in
-// common.
+// overlapFactor is how many dense features cost as much as one shared feature.
 const overlapFactor = 20
 
-// SparsePays reports whether kernel values between vectors like xs are cheaper
-// in the sparse layout: whether few features of many are in common to two of
-// them.
+// SparsePays reports whether the sparse layout is faster for kernel values between
+// vectors like xs: whether two of them share few of many features.
 func SparsePays(f Func, xs []stream.Vec) bool {
 	if f.Kind == vec.Laplacian || len(xs) == 0 {
 		return false
@@ -157,8 +156,7 @@ func SparsePays(f Func, xs []stream.Vec) bool {
 	return float64(dim) > overlapFactor*(1+overlap)
 }
 
-// NewSparse returns an empty Basis that keeps its points in sparse rows from
-// the start.
+// NewSparse returns an empty Basis that uses the sparse layout from the start.
 func NewSparse(f Func) *Basis { return &Basis{Func: f, rows: newCSR(0)} }
 
 // kernelRow sets dst[j] = K(x, row from+j) + Bias.
@@ -182,19 +180,22 @@ func (c *csr) kernelRow(dst []float32, f Func, x stream.Vec, from int) {
 	}
 }
 
-// section is the number of rows whose inner products are computed together:
-// 32 KiB of sums.
+// section is the number of rows whose inner products are computed together: 32 KiB
+// of sums.
 const section = 4 * stride
 
-// sums sets dst[j] to the inner product of x and row from+j or, of a list of
-// rows in ascending order, row pick[j]; or to their squared distance.
+// sums sets dst[j] to the inner product of x and row from+j or, if pick is not nil,
+// row pick[j] (ascending); or to their squared distance.
 func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []int32) {
 	sq := squaredNorm(x)
+	// Process the rows in sections whose sums stay in the first-level cache,
+	// feature by feature.
 	var dots [section]float64
 	for len(dst) > 0 {
 		n := min(section, len(dst))
 		end := from + n
 		if pick != nil {
+			// Lists can be entered only at multiples of stride.
 			from = int(pick[0]) / stride * stride
 			n, _ = slices.BinarySearch(pick[:n], int32(from+section))
 			end = int(pick[n-1]) + 1
@@ -226,10 +227,10 @@ func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []
 	}
 }
 
-// squaredDistance is that of two points, by their squared norms and their inner
-// product.
+// squaredDistance returns the squared distance of two points from their squared
+// norms and inner product.
 func squaredDistance(x, z, dot float64) float64 {
-	// A comparison and no max, which would ask for NaN as well.
+	// An if instead of max, which would also test for NaN.
 	d := x + z - 2*dot
 	if d < 0 {
 		return 0

@@ -10,37 +10,37 @@ import (
 
 // A reduced set replaces the expansion f = Σ_i α_i K(z_i,·) by f' = Σ_m β_m
 // K(p_m,·) with far fewer points (Schölkopf et al., "Input space versus feature
-// space in kernel-based methods", IEEE Trans. Neural Networks 10, 1999). The
-// points p_m are chosen among the z_i one after the other, each such that ‖f−f'‖
-// in the kernel's Hilbert space H falls most, f' being the orthogonal projection
-// of f on their span: orthogonal least squares, for kernels also called f/P-greedy
+// space in kernel-based methods", IEEE Trans. Neural Networks 10, 1999). The points
+// p_m are chosen among the z_i one after the other, each such that ‖f−f'‖ in the
+// kernel's Hilbert space H decreases most, f' being the orthogonal projection of f
+// on their span: orthogonal least squares, for kernels also called f/P-greedy
 // interpolation. The columns of a Cholesky factor of the kernel matrix with these
 // pivots (Fine and Scheinberg, "Efficient SVM training using low-rank kernel
 // representations", JMLR 2, 2001) are an orthonormal basis of the span at the
-// points (Müller and Schaback, "A Newton basis for kernel spaces", J.
-// Approximation Theory 161, 2009), and give all that the choice needs:
+// points (Müller and Schaback, "A Newton basis for kernel spaces", J. Approximation
+// Theory 161, 2009), and give everything that the choice needs:
 //
 //	r_j = (f−f')(z_j)
 //	d_j = K(z_j,z_j) − Σ_m L_jm²  the squared distance of K(z_j,·) from the span
 //
 // and point j lowers ‖f−f'‖² by r_j²/d_j.
 //
-// Everything is computed in float64, with kernel values of wide.
+// Everything is computed in float64, with kernel values from wide.
 
 // Reduce returns few of the points, with coefficients, such that
 //
 //	|f(z_j) − f'(z_j)| ≤ tol  at every point z_j
 //
-// of f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, whose values at the points are
-// scores. near is the largest such difference. The points of an expansion are
-// where its decisions are close to 0; of other points of the same source, the
-// largest difference is of the same size, and was up to twice that on public data.
-// It returns ok = false if it does not find such points, most of them at most; it
-// tries to notice early that there are none. The new Basis has no Bias.
+// for f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, whose values at the points are
+// scores. near is the largest such difference. An expansion's points are where its
+// decisions are close to 0; at other points from the same source the largest
+// difference is of the same size, at most twice as large on public data. ok is
+// false if no such set of at most most points is found; Reduce tries to notice
+// early that there is none. The new Basis has no Bias.
 //
-// The cost is that of the kernel values between all points and those chosen, in
-// float64, plus about Len·most²/2 operations; giving up after a look at some of the
-// points is cheaper. Reduce is a function of its arguments alone.
+// The cost is that of the kernel values between all points and the chosen ones, in
+// float64, plus about Len·most²/2 operations. Giving up after a probe of some of
+// the points is cheaper. Reduce is a function of its arguments alone.
 func Reduce(b *Basis, coef, scores []float64, tol float64, most int) (points *Basis, reduced []float64, near float64, ok bool) {
 	most = min(most, b.Len())
 	b.own()
@@ -50,10 +50,11 @@ func Reduce(b *Basis, coef, scores []float64, tol float64, most int) (points *Ba
 	case b.Func.Kind == vec.Linear:
 		return weights(b, coef, tol, most)
 	case b.Func.Kind == vec.Polynomial && (b.Func.Coef0 < 0 || b.Func.Gamma < 0):
-		return nil, nil, 0, false // has no Hilbert space
+		return nil, nil, 0, false // the kernel has no Hilbert space
 	}
 	if n := min(probePoints, b.Len()/3); n >= 4*probeSteps && most > probeSteps && most < b.Len() {
-		// If f' is not near f at some of the points, neither is it at all of them.
+		// If f' is not close to f at a subset of the points, it is not close at all
+		// of them.
 		g := newProbe(b, coef, n)
 		if g.run(tol, probeSteps, most, probeSlack); g.hopeless {
 			return nil, nil, 0, false
@@ -73,51 +74,51 @@ func Reduce(b *Basis, coef, scores []float64, tol float64, most int) (points *Ba
 		if near <= tol {
 			return points, reduced, near, true
 		}
-		// Rounding that only the coefficients tell is in the way: aim lower.
+		// Rounding got in the way that only shows in the final coefficients: aim
+		// lower.
 		aim *= 0.9
 	}
 	return nil, nil, 0, false
 }
 
 const (
-	probePoints = 1024 // at most, among which a few steps show how fast f−f' falls
+	probePoints = 1024 // points of the probe, at most: a few steps on them show how fast f−f' falls
 	probeSteps  = 64
-	probeSlack  = 2   // less than slack, as f' comes near f sooner among few points
-	slack       = 2.5 // see run; once f is known everywhere, going on is cheap
+	probeSlack  = 2   // less than slack, as f' approaches f sooner among few points
+	slack       = 2.5 // see run; once f is known everywhere, continuing is cheap
 
 	batchSteps  = 8       // most pivots chosen between two passes over the factor
-	batchList   = 64      // points among which they are chosen
+	batchList   = 64      // number of points among which they are chosen
 	chunk       = 256     // rows of the factor that pass through the first-level cache together
-	independent = 0x1p-34 // least d_j/K(z_j,z_j) of a pivot
+	independent = 0x1p-34 // smallest d_j/K(z_j,z_j) of a pivot
 )
 
-// doubt keeps the choice from points whose d_j is so small that r_j²/d_j is mostly
-// the rounding of scores that came from float32 kernel values: pivots of that kind
-// make f' worse instead of better.
+// doubt excludes points with a d_j so small that r_j²/d_j is mostly the rounding of
+// scores computed in float32. Such pivots make f' worse.
 const doubt = 0x1p-10
 
-// greedy chooses points among those of a Basis.
+// greedy selects points from a Basis.
 type greedy struct {
 	basis *Basis    // the candidates
-	all   bool      // they are all points
+	all   bool      // they are all points, not a probe
 	diag  []float64 // K(z_j,z_j)
 	f     []float64 // f(z_j)
 	d, r  []float64
 
 	pivots []int32
-	factor [][]float64 // a column for each pivot
-	c      []float64   // f' in the orthonormal basis that the factor belongs to
+	factor [][]float64 // one column per pivot
+	c      []float64   // f' in the orthonormal basis of the factor
 
 	hopeless bool
-	history  []float64 // how large f−f' is, before and after each step
+	history  []float64 // size of f−f' before and after each step
 
-	// Scratch.
+	// Scratch memory.
 	room []float64 // batchSteps columns
 	x    []float32
 }
 
-// newProbe starts with some of the points, evenly spaced, for a look at how fast
-// f−f' falls.
+// newProbe starts with a subset of the points, evenly spaced, to see how fast f−f'
+// falls.
 func newProbe(b *Basis, coef []float64, points int) *greedy {
 	idx, xs := make([]int32, points), make([]stream.Vec, points)
 	for k := range idx {
@@ -134,7 +135,7 @@ func newProbe(b *Basis, coef []float64, points int) *greedy {
 	return g
 }
 
-// Constant returns what Bias adds to every decision.
+// Constant returns the part of every decision that comes from Bias.
 func (b *Basis) Constant(coef []float64) float64 {
 	s := 0.0
 	for _, v := range coef {
@@ -158,11 +159,13 @@ func (g *greedy) start() {
 	g.d, g.r = slices.Clone(g.diag), slices.Clone(g.f)
 }
 
-// run adds points until the tolerance is met, and reports whether it is. It gives up at steps of them, or, setting hopeless, where the decay seen so
-// far, with its rate taken times slack, does not meet it within most.
+// run adds points until the tolerance is met, and reports whether it is. It gives
+// up after steps of them. It also gives up, and sets hopeless, if the decay seen so
+// far, with its rate multiplied by slack, would not meet the tolerance within most
+// points.
 func (g *greedy) run(tol float64, steps, most int, slack float64) bool {
 	value := g.measure()
-	first := min(steps, 2*probeSteps) // look at the decay
+	first := min(steps, 2*probeSteps) // when to look at the decay
 	for value > tol && len(g.pivots) < steps {
 		before := len(g.factor)
 		chosen, columns := g.batch(min(max(1, min(batchSteps, before/16)), steps-before))
@@ -178,9 +181,9 @@ func (g *greedy) run(tol float64, steps, most int, slack float64) bool {
 			if m < first || m%32 != 0 || most >= len(g.f) && g.all {
 				continue // with all points there is nothing left
 			}
-			// For smooth kernels f−f' falls about like exp(−a·m^(1/k)) in k dimensions,
-			// and like a power of m where there are many. The square root is in between,
-			// and what it gets wrong the slack makes up for.
+			// For smooth kernels f−f' falls roughly like exp(−a·m^(1/k)) in k
+			// dimensions, and like a power of m in many dimensions. The square root
+			// is a compromise, and the slack covers its error.
 			root := math.Sqrt(float64(m))
 			times := int(slack * (math.Sqrt(float64(most)) - root) / (root - math.Sqrt(float64(m/2))))
 			ahead, ratio := value, g.history[m]/g.history[m/2]
@@ -210,10 +213,10 @@ func (g *greedy) measure() float64 {
 	return near
 }
 
-// batch chooses up to n pivots and returns them and their kernel columns, less
-// the part in the span of the pivots before, not yet scaled. The choice is made
-// among the best points of as many parts of the sample, exactly as if these were
-// all, so that a pass over the factor serves n columns.
+// batch chooses up to n pivots and returns them with their kernel columns, minus
+// the part in the span of earlier pivots and unscaled. It chooses among the best
+// points of as many parts of the sample, exactly as if there were no others, so
+// that one pass over the factor serves n columns.
 func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 	total, old := len(g.d), len(g.factor)
 	var list []int32
@@ -229,7 +232,7 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 		}
 	}
 	w, size := len(list), (total+vec.Width-1)/vec.Width*vec.Width
-	part := make([]float64, (old+n)*w) // the factor's rows of the list, a column after the other
+	part := make([]float64, (old+n)*w) // the listed rows of the factor, column by column
 	d, r := make([]float64, w), make([]float64, w)
 	for q, l := range g.factor {
 		for k, j := range list {
@@ -242,7 +245,7 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 	if cap(g.room) < batchSteps*size {
 		g.room = make([]float64, batchSteps*size)
 	}
-	var places []int // of the chosen, in the list
+	var places []int // positions of the chosen points in the list
 	for len(chosen) < n {
 		best, at := 0.0, -1
 		for k, j := range list {
@@ -284,8 +287,8 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 	return chosen, columns
 }
 
-// gain is what point j lowers ‖f−f'‖² by, 0 if it is in the span as far as its
-// distance from it can be told.
+// gain returns by how much point j lowers ‖f−f'‖², 0 if it is in the span as far as
+// rounding lets one tell.
 func (g *greedy) gain(r, d float64, j int) float64 {
 	if d > float64(independent*g.diag[j]) {
 		return float64(r*r) / (d + float64(doubt*g.diag[j]))
@@ -293,7 +296,7 @@ func (g *greedy) gain(r, d float64, j int) float64 {
 	return 0
 }
 
-// add makes p a pivot. Its column still has the part in the span of the pivots
+// add makes p a pivot. Its column still contains the part in the span of the pivots
 // from number before on, which are of the same batch.
 func (g *greedy) add(p int32, column []float64, before int) {
 	l := slices.Clone(column)
@@ -314,8 +317,8 @@ func (g *greedy) add(p int32, column []float64, before int) {
 	}
 }
 
-// finish returns f' over the pivots and the largest |f−f'| at the points, computed
-// again with the coefficients as they came out.
+// finish returns f' over the pivots and the largest |f−f'| at the points,
+// recomputed with the final coefficients.
 func (g *greedy) finish() (points *Basis, coef []float64, near float64) {
 	m, n := len(g.pivots), len(g.f)
 	beta := slices.Clone(g.c)
@@ -351,8 +354,8 @@ func (g *greedy) finish() (points *Basis, coef []float64, near float64) {
 	return points, coef, near
 }
 
-// weights is Reduce for the linear kernel, for which one point is enough: the
-// weight vector Σ_i α_i z_i, but for its rounding to float32.
+// weights is Reduce for the linear kernel, where one point is enough: the weight
+// vector Σ_i α_i z_i, up to its rounding to float32.
 func weights(b *Basis, coef []float64, tol float64, most int) (points *Basis, reduced []float64, near float64, ok bool) {
 	const u = 0x1p-53
 	w := map[int32]float64{}
@@ -377,7 +380,7 @@ func weights(b *Basis, coef []float64, tol float64, most int) (points *Basis, re
 		point.Idx = append(point.Idx, g)
 	}
 	slices.Sort(point.Idx)
-	off := 0.0 // by which the point differs from the weight vector
+	off := 0.0 // difference between the point and the weight vector
 	for _, g := range point.Idx {
 		v := float32(w[g])
 		point.Val = append(point.Val, v)

@@ -6,36 +6,36 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Points on a grid take a few bits a feature (PackedFields). Rounding them to it
-// changes f = Σ_i α_i K(z_i,·) a great deal where coefficients are large; f' = Σ_i
-// β_i K(r_i,·) with other coefficients, the orthogonal projection of f on the span of
-// the rounded points r_i in the kernel's Hilbert space H, is many times closer. For
-// every x whatever
+// Points on a grid take only a few bits per feature (PackedFields). Rounding them
+// to a grid changes f = Σ_i α_i K(z_i,·) a great deal if coefficients are large.
+// But with new coefficients, f' = Σ_i β_i K(r_i,·), the orthogonal projection of f
+// on the span of the rounded points r_i in the kernel's Hilbert space H, is many
+// times closer. For every x
 //
 //	|f(x) − f'(x)| = |⟨f−f', K(x,·)⟩| ≤ ‖f−f'‖ √K(x,x) = ‖f−f'‖
 //
-// with the kernel exp(−γ‖x−z‖²), for which K(x,x) = 1, and that norm is a double sum over the points of
-// both. The bound is as good as it can be without more knowledge of x: there is a
-// function of that norm that reaches it.
+// with the kernel exp(−γ‖x−z‖²), for which K(x,x) = 1, and that norm is a double
+// sum over both sets of points. Without more knowledge of x the bound is the best
+// possible: some function of that norm attains it.
 
 const (
-	roundMost = 6144 // points: the factor takes n²/2 numbers, and n³/3 operations
-	roundFew  = 256  // a feature with so few values, and not more than a quarter of the points, keeps them
-	roundBits = 20   // at most; float32 have no more to give
+	roundMost = 6144 // most points: the factor takes n²/2 numbers and n³/3 operations
+	roundFew  = 256  // a feature with so few values, at most a quarter of the points, keeps them
+	roundBits = 20   // at most; a float32 has no more to give
 )
 
 // Round returns n rounded points with coefficients such that
 //
 //	|f(x) − f'(x)| ≤ bound ≤ most  for all x
 //
-// of f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, in exact arithmetic: where decisions
-// are computed in float32, the rounding of f and of f' is as it was. Coefficients are
-// float32. The grid is the coarsest for which that is found. It returns ok = false for
-// other kernels (that of ‖x−z‖₁ has a kink, and the norm falls with the root of what
-// points move), for sparse points, too many of them, or where no
-// feature has many values. The new Basis has no Bias.
+// for f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, in exact arithmetic. The
+// rounding of decisions in float32 comes on top, for f' as for f. Coefficients are
+// float32. The grid is the coarsest one found that satisfies this. ok is false for
+// other kernels (for that of ‖x−z‖₁, which has a kink, the norm falls only with the
+// root of the distance that points move), for sparse points, for too many points,
+// or if no feature has many values. The new Basis has no Bias.
 //
-// The cost is n³ operations or so. Round is a function of its arguments alone.
+// The cost is about n³ operations. Round is a function of its arguments alone.
 func Round(b *Basis, coef []float64, most float64) (points *Basis, rounded []float64, bound float64, ok bool) {
 	n := b.Len()
 	if b.Func.Kind != vec.RBF || !(b.Func.Gamma >= 0) || b.rows != nil || n == 0 || n > roundMost || !(most > 0) {
@@ -67,9 +67,9 @@ func Round(b *Basis, coef []float64, most float64) (points *Basis, rounded []flo
 type rounding struct {
 	basis   *Basis // without Bias
 	coef    []float64
-	many    []bool  // features to be rounded
-	largest float64 // value of these
-	bits    int     // of the best grid so far
+	many    []bool  // features to round
+	largest float64 // their largest value
+	bits    int     // bits of the best grid so far
 	scratch []float32
 	row     []float64
 }
@@ -102,9 +102,9 @@ func newRounding(b *Basis, coef []float64) *rounding {
 	return r
 }
 
-// try rounds to a grid in which the largest value takes so many bits, the sign
-// included, and returns the points, the coefficients and the bound; infinite where
-// there is none.
+// try rounds to the grid in which the largest value takes bits bits, including the
+// sign. It returns the points, the coefficients and the bound, which is infinite if
+// no projection is found.
 func (r *rounding) try(bits int) (points *Basis, coef []float64, bound float64) {
 	n, dim := r.basis.Len(), r.basis.Dim()
 	_, e := math.Frexp(r.largest)
@@ -113,7 +113,7 @@ func (r *rounding) try(bits int) (points *Basis, coef []float64, bound float64) 
 	f.Bias = 0
 	points = New(f)
 	points.panels = vec.NewPanels(dim)
-	both := New(f) // the points as they were, and as they are
+	both := New(f) // the original points, then the rounded ones
 	both.panels = vec.NewPanels(dim)
 	x := make([]float32, dim)
 	for i := range n {
@@ -124,7 +124,7 @@ func (r *rounding) try(bits int) (points *Basis, coef []float64, bound float64) 
 		r.basis.panels.Row(x, i)
 		for g, v := range x {
 			if r.many[g] {
-				x[g] = float32(math.RoundToEven(float64(v)/step)*step) + 0 // −0 is another value
+				x[g] = float32(math.RoundToEven(float64(v)/step)*step) + 0 // not −0, which is another value
 			}
 		}
 		both.panels.Append(x)
@@ -137,8 +137,8 @@ func (r *rounding) try(bits int) (points *Basis, coef []float64, bound float64) 
 	return points, coef, r.norm(both, coef)
 }
 
-// project returns the coefficients of the projection on the rounded points, which are
-// those of both from n on, as float32; nil if it is not found.
+// project returns the coefficients of the projection on the rounded points, those
+// of both from n on, as float32; nil if it is not found.
 func (r *rounding) project(both *Basis) []float64 {
 	n := r.basis.Len()
 	from := n / vec.Width * vec.Width
@@ -146,8 +146,8 @@ func (r *rounding) project(both *Basis) []float64 {
 		r.scratch = both.wide(r.scratch, r.row, i, from)
 		return r.row[n-from:][:n]
 	}
-	// How far f is from what the coefficients as they are make of the new points, and
-	// the matrix of these, below its diagonal.
+	// The residual of f when the rounded points have the old coefficients, and the
+	// matrix of the rounded points below its diagonal.
 	left := make([]float64, n)
 	for i, a := range r.coef {
 		vec.Axpy64(a, values(i), left)
@@ -181,11 +181,12 @@ func (r *rounding) project(both *Basis) []float64 {
 	return left
 }
 
-// ridge keeps points that fall together from making the matrix singular. It costs
-// nothing that can be seen in the bound.
+// ridge keeps coinciding points from making the matrix singular. It has no visible
+// effect on the bound.
 const ridge = 0x1p-33
 
-// together is how many rows of the factor a row before them meets at a time.
+// together is the number of rows of the factor that an earlier row is applied to at
+// a time.
 const together = 32
 
 // cholesky replaces the lower part of a matrix by its Cholesky factor.
@@ -211,7 +212,7 @@ func cholesky(a [][]float64) bool {
 	return true
 }
 
-// norm returns a number that ‖f−f'‖ is not larger than.
+// norm returns an upper bound on ‖f−f'‖, rounding included.
 func (r *rounding) norm(both *Basis, coef []float64) float64 {
 	const u = 0x1p-53
 	n := both.Len()
@@ -222,18 +223,18 @@ func (r *rounding) norm(both *Basis, coef []float64) float64 {
 	for _, v := range coef {
 		c, size = append(c, -v), size+math.Abs(v)
 	}
-	// A sum over the pairs, in pieces, each with the error of its additions.
+	// A sum over the pairs, in pieces, with a bound on the error of the additions.
 	square, mass, steps := 0.0, 0.0, 0.0
 	abs := make([]float64, n)
 	for i, v := range c {
 		abs[i] = math.Abs(v)
 	}
-	lost := 0.0 // by the additions to square, as far as they are known
+	lost := 0.0 // rounding errors of the additions to square, as far as they are known
 	for i, v := range c {
 		from := i / vec.Width * vec.Width
 		r.scratch = both.wide(r.scratch, r.row, i, from)
 		k := r.row[i-from:][:n-i]
-		k[0] = 0.5 // of two for each pair
+		k[0] = 0.5 // the diagonal counts once, other pairs twice
 		for at := 0; at < len(k); at += pieces {
 			to := min(at+pieces, len(k))
 			term := float64(2 * v * vec.Dot64(k[at:to], c[i+at:i+to]))
@@ -249,14 +250,15 @@ func (r *rounding) norm(both *Basis, coef []float64) float64 {
 			steps++
 		}
 	}
-	// Of the products and sums within a piece, which vec.Dot64 adds up in 32 lanes, of
-	// the additions to lost, and of kernel values: a sum of squares of dim differences, times gamma, which moves a value by
-	// at most 1/e of its relative error, and an exponential.
+	// Errors from: the products and sums within a piece, which vec.Dot64 adds up in
+	// 32 lanes; the additions to lost; and the kernel values, that is, a sum of dim
+	// squared differences times gamma, which changes a value by at most 1/e of its
+	// relative error, and an exponential.
 	errors := float64(mass*u) * (pieces/32 + 12)
 	errors += float64(mass*u) * float64(4*steps*u)
 	errors += float64(float64(size*size)*u) * (0.37*float64(both.Dim()+6) + 8)
 	return float64(math.Sqrt(max(square+lost, 0)+1.01*errors) * (1 + 0x1p-40))
 }
 
-// pieces is the number of terms whose sum is rounded as it goes.
+// pieces is the number of terms in a piece, whose sum is rounded as it is computed.
 const pieces = 256

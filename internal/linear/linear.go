@@ -1,6 +1,6 @@
-// Package linear holds the arithmetic that linear learners share: dot products
-// and updates over dense and sparse vectors, and symmetric matrices with their
-// Cholesky factors.
+// Package linear implements the arithmetic of linear learners: dot products and
+// updates with dense and sparse vectors, Cholesky factorisation, and logistic
+// functions that have the same bits on every machine.
 package linear
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// lanes is the number of partial sums of a dot product: feature j goes to lane
-// j mod 32, as in vec.DotMixed, so that a vector has the same product whether
-// it is written dense or sparse.
+// lanes is the number of partial sums of a dot product. Feature j goes to lane j
+// mod 32, as in vec.DotMixed, so that the dense and the sparse form of a vector
+// have the same product.
 const lanes = 32
 
-var nan = math.Float64frombits(0x7ff8000000000001) // the NaN of package vec
+var nan = math.Float64frombits(0x7ff8000000000001) // the canonical NaN of package vec
 
 // Dot returns Σ_j w[j]·x_j over the features j < len(w), in float64. Its bits
-// depend on the features' values only: not on zeros that x spells out, not on
+// depend only on the values of the features, not on explicit zeros in x, and not on
 // the CPU.
 func Dot(w []float64, x stream.Vec) float64 {
 	if x.Idx == nil {
@@ -49,8 +49,8 @@ func Dot(w []float64, x stream.Vec) float64 {
 	return s
 }
 
-// Axpy sets w[j] += c·x_j for every feature that x holds, the product rounded
-// before it is added. w must be at least x.Dim() long.
+// Axpy sets w[j] += c·x_j for every feature in x. The product is rounded before it
+// is added. w must have at least x.Dim() elements.
 func Axpy(c float64, x stream.Vec, w []float64) {
 	if x.Idx == nil {
 		vec.AxpyMixed(c, x.Val, w)
@@ -66,7 +66,7 @@ func Axpy(c float64, x stream.Vec, w []float64) {
 	}
 }
 
-// Square returns ‖x‖² in float64, equal for dense and sparse forms of x.
+// Square returns ‖x‖² in float64, the same for the dense and the sparse form of x.
 func Square(x stream.Vec) float64 {
 	var l [lanes]float64
 	for k, v := range x.Val {
@@ -84,7 +84,7 @@ func Square(x stream.Vec) float64 {
 	return l[0]
 }
 
-// Grow returns w with at least n elements, the new ones 0. Room grows by
+// Grow returns w extended by zeros to at least n elements. The capacity grows by
 // doubling.
 func Grow(w []float64, n int) []float64 {
 	if n <= len(w) {
@@ -93,8 +93,7 @@ func Grow(w []float64, n int) []float64 {
 	return append(w, make([]float64, n-len(w))...)
 }
 
-// Finite returns an error that names the first value that is not a number or
-// infinite.
+// Finite returns an error that names the first value that is NaN or infinite.
 func Finite(lists ...[]float64) error {
 	for _, list := range lists {
 		for i, v := range list {
@@ -106,7 +105,7 @@ func Finite(lists ...[]float64) error {
 	return nil
 }
 
-// Nonzeros yields the features of x that are not 0, in order.
+// Nonzeros yields the nonzero features of x, in order.
 func Nonzeros(x stream.Vec) iter.Seq2[int, float32] {
 	return func(yield func(int, float32) bool) {
 		for k, v := range x.Val {

@@ -6,20 +6,20 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Lower is a symmetric matrix, or a Cholesky factor: the lower triangle, row
-// by row.
+// Lower is a symmetric matrix, or a Cholesky factor: the lower triangle, row by
+// row.
 type Lower []float64
 
-// Triangle returns the length of a Lower of n rows.
+// Triangle returns the length of a Lower with n rows.
 func Triangle(n int) int { return n * (n + 1) / 2 }
 
 // Row returns row i up to the diagonal.
 func (l Lower) Row(i int) []float64 { return l[Triangle(i):Triangle(i+1)] }
 
-// Cholesky overwrites the first n rows, those of A, with L, A = L Lᵀ. A pivot
-// that is within tiny of its diagonal element, 1e-14 say, is rounding: it ends
-// the work with false, or with skip becomes 0, so that Solve leaves its
-// coordinate out. O(n³/6).
+// Cholesky overwrites the first n rows, those of A, with L, where A = L Lᵀ. A pivot
+// below tiny, for example 1e-14, times its diagonal element is only rounding.
+// Cholesky then returns false or, with skip, sets it to 0, so that Solve leaves out
+// its coordinate. O(n³/6).
 func (l Lower) Cholesky(n int, tiny float64, skip bool) bool {
 	for i := range n {
 		row := l.Row(i)
@@ -43,7 +43,7 @@ func (l Lower) Cholesky(n int, tiny float64, skip bool) bool {
 	return true
 }
 
-// Solve solves L Lᵀ x = b in place, for a factor L; coordinates that Cholesky
+// Solve solves L Lᵀ x = b in place, L being a factor. Coordinates that Cholesky
 // skipped become 0.
 func (l Lower) Solve(x []float64) {
 	for i := range x {

@@ -1,6 +1,5 @@
-// Package par spreads work over processors where it can be cut into pieces that
-// have nothing to do with each other: what is computed must not depend on where
-// the cuts are, nor on the order of the pieces.
+// Package par runs loops on several processors. It is for loops whose results
+// depend neither on how the range is split nor on the order of the pieces.
 package par
 
 import (
@@ -11,12 +10,13 @@ import (
 	"github.com/streamsvm/streamsvm/internal/crash"
 )
 
-// Each calls f for 0 ≤ i < n, some at a time. A panic of f comes up on the calling
-// goroutine, which knows what is being done, once the calls under way have ended.
+// Each calls f for 0 ≤ i < n, several at a time. A panic in f is passed on to the
+// calling goroutine, which knows what is being done, once the running calls have
+// ended.
 func Each(n int, f func(i int)) { AtMost(runtime.GOMAXPROCS(0), n, f) }
 
-// AtMost is Each with a bound on how many calls there are at a time, besides the
-// number of processors.
+// AtMost is Each with a limit on the number of concurrent calls, besides the number
+// of processors.
 func AtMost(limit, n int, f func(i int)) {
 	workers := min(n, limit, runtime.GOMAXPROCS(0))
 	if workers <= 1 {
@@ -32,7 +32,7 @@ func AtMost(limit, n int, f func(i int)) {
 		defer func() {
 			if v := recover(); v != nil {
 				panicked.CompareAndSwap(nil, crash.Caught(v))
-				next.Store(int64(n)) // nothing more is begun
+				next.Store(int64(n)) // start no more calls
 			}
 		}()
 		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
@@ -49,13 +49,13 @@ func AtMost(limit, n int, f func(i int)) {
 	}
 }
 
-// perWorker is into how many pieces the share of a processor is cut, so that one
-// that has other work to do does not keep the others waiting.
+// perWorker is the number of pieces per processor, so that a processor that is busy
+// otherwise does not hold up the others.
 const perWorker = 4
 
-// Split calls f for pieces that make up [0,n), some at a time. The pieces begin at
-// multiples of unit; there is only one where there is one processor, or where
-// the work is too small to be worth another.
+// Split calls f for pieces that make up [0,n), several at a time. Pieces start at
+// multiples of unit. There is only one piece if there is one processor or the work
+// is too small.
 func Split(n, unit int, work float64, f func(from, to int)) {
 	if !Pays(work) {
 		f(0, n)
@@ -68,11 +68,11 @@ func Split(n, unit int, work float64, f func(from, to int)) {
 	})
 }
 
-// least is how much work a piece has at least, in units of a nanosecond, about. To
-// wake another processor and to wait for it takes some thousands of them, and what it
-// works on has to come to its caches.
+// least is the smallest amount of work in a piece, in nanoseconds. Waking another
+// processor and waiting for it takes some thousands of them, and its data has to
+// get to its caches.
 const least = 50_000
 
-// Pays reports whether Split cuts so much work, in units of a nanosecond: where
-// calls are many and short, it is cheaper to ask before there is a closure.
+// Pays reports whether Split would split so much work, in nanoseconds. For many
+// short calls, checking first saves allocating a closure.
 func Pays(work float64) bool { return work >= 2*least && runtime.GOMAXPROCS(0) > 1 }

@@ -1,5 +1,5 @@
-// Package pipeline holds what a trainer makes: a model behind the
-// preprocessing that belongs to it, and its encoded form.
+// Package pipeline combines a model with its preprocessing, probability calibration
+// and data signature into the unit that a trainer publishes, and encodes it.
 package pipeline
 
 import (
@@ -22,26 +22,26 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// Pipeline is a model with its preprocessing. Its methods change nothing.
+// Pipeline is a model with its preprocessing. Its methods do not change it.
 type Pipeline struct {
 	Learner   string // registered name
 	Task      algos.Task
-	Options   map[string]string // of the learner, tuned ones included
+	Options   map[string]string // of the learner, including tuned ones
 	Signature codec.Signature
 	Transform *prep.Transform
-	Model     algos.Model // takes what Transform gives
-	// Probability turns a decision into the probability that the label is
-	// positive; nil where that is not known.
+	Model     algos.Model // expects the output of Transform
+	// Probability maps a decision to the probability that the label is positive;
+	// nil if unknown.
 	Probability *calibrate.Map
-	// Softmax turns the scores of more than two classes into their
-	// probabilities; nil for two, for a regression, and where it is not known.
+	// Softmax maps the scores of more than two classes to their probabilities; nil
+	// for two classes, for regression, and if unknown.
 	Softmax *calibrate.Softmax
 }
 
 // Info describes the model.
 func (p *Pipeline) Info() algos.Info { return p.Model.Info() }
 
-// Preprocessing describes the preprocessing in a line.
+// Preprocessing describes the preprocessing in one line.
 func (p *Pipeline) Preprocessing() string {
 	s := p.Transform.String()
 	if spec, err := registry.Lookup(p.Learner); err == nil && spec.OwnScale && p.Transform.Scale() == prep.None {
@@ -50,8 +50,8 @@ func (p *Pipeline) Preprocessing() string {
 	return s
 }
 
-// Pack returns the pipeline in the form in which it is published: its encoding takes
-// fewer bytes where its model has such a form.
+// Pack returns the pipeline in the form for publishing: with fewer bytes, if its
+// model has such an encoding.
 func (p *Pipeline) Pack() *Pipeline {
 	m, ok := p.Model.(interface{ Pack() algos.Model })
 	if !ok {
@@ -62,7 +62,7 @@ func (p *Pipeline) Pack() *Pipeline {
 	return &q
 }
 
-// Classes returns the number of classes; 0 for a regression.
+// Classes returns the number of classes; 0 for regression.
 func (p *Pipeline) Classes() int {
 	m, ok := p.Model.(algos.Scorer)
 	switch {
@@ -77,8 +77,8 @@ func (p *Pipeline) Classes() int {
 // Decisions sets dst[i] to the decision for xs[i].
 func (p *Pipeline) Decisions(dst []float64, xs []stream.Vec) { p.Model.Decisions(dst, p.apply(xs)) }
 
-// Scores sets dst[i*K+k] to the score of class k of K for xs[i]; of two classes
-// they are minus the decision, and the decision.
+// Scores sets dst[i*K+k] to the score of class k of K for xs[i]. For two classes
+// the scores are −decision and decision.
 func (p *Pipeline) Scores(dst []float64, xs []stream.Vec) {
 	if m, ok := p.Model.(algos.Scorer); ok {
 		m.Scores(dst, p.apply(xs))
@@ -102,18 +102,18 @@ func (p *Pipeline) apply(xs []stream.Vec) []stream.Vec {
 	return t
 }
 
-// magic starts an encoded pipeline; the digit is the format's version.
+// magic starts an encoded pipeline; the digit is the format version.
 const (
 	magic   = "streamsvm-predictor-3\n"
-	magicV2 = "streamsvm-predictor-2\n" // without probabilities
-	magicV1 = "streamsvm-predictor-1\n" // and without a signature
+	magicV2 = "streamsvm-predictor-2\n" // lacks probabilities
+	magicV1 = "streamsvm-predictor-1\n" // lacks a signature too
 )
 
 // ErrFormat is returned for bytes that no known version of this package wrote.
 var ErrFormat = errors.New("not an encoded predictor of a known version")
 
-// ErrOldModel is returned for a model that is as it was written, by the checksum, but
-// in a form that its learner does not read.
+// ErrOldModel is returned for a model whose checksum is right but whose form its
+// learner no longer reads.
 var ErrOldModel = errors.New("written by another version of streamsvm, whose models this one does not read: publish or save it again with this version, or read it with the version that wrote it")
 
 // AppendBinary appends the encoded pipeline: the magic line, the fields, and
@@ -146,7 +146,7 @@ func (p *Pipeline) fields(f *state.Fields, version int, model *[]byte) {
 	}
 }
 
-// The forms that a map from decisions to probabilities has.
+// The forms of a map from decisions to probabilities.
 const (
 	formNone    = "none"
 	formLogOdds = "log_odds"
@@ -179,7 +179,7 @@ func (p *Pipeline) probability(f *state.Fields) {
 	}
 }
 
-// Options describes the options of a learner, in order of name.
+// Options describes a learner's options, sorted by name.
 func Options(f *state.Fields, options *map[string]string) {
 	keys := slices.Sorted(maps.Keys(*options))
 	f.List("options", len(keys), 2, func(n int) {
@@ -194,7 +194,7 @@ func Options(f *state.Fields, options *map[string]string) {
 	})
 }
 
-// signature describes what data the model was made for.
+// signature describes the data that the model was made for.
 func signature(f *state.Fields, s *codec.Signature) {
 	f.String("codec", &s.Codec)
 	f.String("labels", &s.Labels)
@@ -237,7 +237,8 @@ func list(f *state.Fields, name string, names *[]string) {
 	})
 }
 
-// Decode reads an encoded pipeline. It copes with any input.
+// Decode decodes a pipeline. It returns an error for any other input, and never
+// panics.
 func Decode(data []byte) (*Pipeline, error) {
 	version := 0
 	if len(data) >= len(magic)+8 {

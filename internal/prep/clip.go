@@ -7,19 +7,20 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// Clipped says what Next has clipped.
+// Clipped counts what Next has clipped.
 type Clipped struct {
 	// Values is how many values were clipped, in how many Examples.
 	Values, Examples uint64
-	// Features are the first ones that it happened to, in that order, counted
-	// from 0: slots, if features are hashed. The list grows at its end only.
+	// Features are the first features that had a value clipped, in that order,
+	// counted from 0; they are slots if features are hashed. Entries are only ever
+	// appended.
 	Features []int32
 }
 
 // maxClipped bounds Clipped.Features.
 const maxClipped = 8
 
-// add counts a value of feature j.
+// add counts a clipped value of feature j.
 func (c *Clipped) add(j int) {
 	if c == nil {
 		return
@@ -30,10 +31,10 @@ func (c *Clipped) add(j int) {
 	}
 }
 
-// Clipped says what Next has clipped so far.
+// Clipped returns what Next has clipped so far.
 func (t *Transform) Clipped() Clipped { return t.clipped }
 
-// Bounds returns the values that scaled ones are clipped to.
+// Bounds returns the smallest and the largest scaled value.
 func (t *Transform) Bounds() (low, high float64) {
 	if t.low == t.high { // the zero value
 		return -bound, bound
@@ -41,8 +42,8 @@ func (t *Transform) Bounds() (low, high float64) {
 	return t.low, t.high
 }
 
-// clipFields describes the bounds. Earlier versions had no others than ±bound,
-// and their transforms keep them.
+// clipFields describes the bounds. Earlier versions had only ±bound, and their
+// transforms keep it.
 func (t *Transform) clipFields(f *state.Fields) {
 	if f.Decoding() {
 		t.low, t.high = -bound, bound
@@ -54,8 +55,8 @@ func (t *Transform) clipFields(f *state.Fields) {
 	}
 }
 
-// ClippedFields describes what Next has clipped, for a state that goes on: it is
-// no part of a model.
+// ClippedFields describes what Next has clipped. It belongs to a training state,
+// not to a model.
 func (t *Transform) ClippedFields(f *state.Fields) {
 	c := &t.clipped
 	f.Uint64("values", &c.Values)

@@ -1,7 +1,7 @@
-// Package prep is the preprocessing that travels with a model: feature hashing
-// and scaling, fitted to the first examples of a stream and frozen from then
-// on. A Transform is part of checkpoint and model, and gives the same bits
-// wherever it is applied. One scale, Running, goes on following the stream.
+// Package prep scales and hashes features. A Transform is fitted to the first
+// examples of a stream and frozen from then on; it travels with checkpoint and
+// model, and returns the same bits wherever it is applied. One scale, Running,
+// continues to follow the stream.
 package prep
 
 import (
@@ -20,30 +20,30 @@ import (
 // The values of Options.Scale.
 const (
 	None     = "none"     // x
-	Unit     = "unit"     // x / ‖x‖, for each example by itself
+	Unit     = "unit"     // x / ‖x‖, example by example
 	Common   = "common"   // x / the largest |value| of all features, clipped at ±2
 	MinMax   = "minmax"   // each feature from its range to [0,1], clipped one range beyond
 	Standard = "standard" // each feature to mean 0 and standard deviation 1, clipped at ±6
-	Running  = "running"  // each feature less its mean of late, see Next, clipped at ±6
-	Auto     = "auto"     // one of the above, see Fit
+	Running  = "running"  // each feature minus its recent mean, see Next, clipped at ±6
+	Auto     = "auto"     // one of the others, see Fit
 )
 
 // Scales lists the values of Options.Scale.
 func Scales() []string { return []string{None, Unit, Common, MinMax, Standard, Running, Auto} }
 
 const (
-	// DenseLimit is the number of features up to which sparse examples may be
-	// made dense in order to shift their features.
+	// DenseLimit is the number of features up to which sparse examples may be made
+	// dense in order to shift their features.
 	DenseLimit = 1024
-	// leastDensity is the share of nonzero values from which on that is done:
-	// below, the zeros that a shift would fill in cost too much.
+	// leastDensity is the share of nonzero values from which they are. Below it,
+	// filling in the shifted zeros costs too much.
 	leastDensity = 0.1
-	// scaledLimit is the largest |value| of data that Auto takes as scaled
-	// already: [-1,1], [0,1], binary, tf-idf, and ranges of a few percent more
-	// at the test stage, but not small integers.
+	// scaledLimit is the largest |value| of data that Auto considers scaled
+	// already: [-1,1], [0,1], binary, tf-idf, and ranges that a test set exceeds by
+	// a few per cent, but not small integers.
 	scaledLimit = 2
-	// bound limits scaled values, so that squared distances of them are finite
-	// in float32 and nothing finite becomes infinite.
+	// bound limits scaled values, so that their squared distances are finite in
+	// float32 and no finite value becomes infinite.
 	bound = 1e15
 )
 
@@ -56,58 +56,56 @@ type Options struct {
 	// scale multitask learning", ICML 2009, with signs). It bounds an open
 	// feature space.
 	HashDim int
-	// Span is about how many examples the mean of Running goes back, at least
-	// 1; 0 means DefaultSpan.
+	// Span is the approximate number of examples that the mean of Running goes
+	// back, at least 1; 0 means DefaultSpan.
 	Span int
-	// Scaled says of features, by index, that their scale means something, as
-	// that of a category's does: standard and minmax leave them as they are, and
-	// Auto does not look at them. It does not apply to hashed features.
+	// Scaled says by feature index whether the scale of a feature is meaningful, as
+	// that of a one-hot category is: standard and minmax leave such features
+	// unchanged, and Auto ignores them. It does not apply to hashed features.
 	Scaled []bool
 }
 
-// Transform is a fitted preprocessing. It is safe for concurrent use, and
-// immutable but for Next. The zero value leaves everything as it is.
+// Transform is a fitted preprocessing. It is safe for concurrent use, and immutable
+// except for Next. The zero value changes nothing.
 type Transform struct {
 	hashDim int
 	scale   string // never Auto; "" means None
-	auto    bool   // Auto has chosen scale
-	// dense: features are shifted, and the result is dense whatever the input
-	// (see shifted). Otherwise shift is nil and the result is as sparse as the
-	// input.
+	auto    bool   // Auto chose scale
+	// dense: features are shifted, and the result is dense whatever the input (see
+	// shifted). Otherwise shift is nil and the result is as sparse as the input.
 	dense bool
-	// Feature idx[k] (or k, if dense) becomes (v − shift[k])·factor[k]. Factor
-	// 0 marks a feature that was constant in the warm-up.
+	// Feature idx[k] (or k, if dense) becomes (v − shift[k])·factor[k]. Factor 0
+	// marks a feature that was constant in the warm-up.
 	idx           []int32
 	shift, factor []float64
 	common        float64 // the factor of Common
 	running       running
-	low, high     float64      // scaled values are clipped to them
-	arena         stream.Arena // of Next
-	clipped       Clipped      // by Next
+	low, high     float64      // bounds of scaled values
+	arena         stream.Arena // memory for Next
+	clipped       Clipped      // counts from Next
 }
 
-// Fit decides on the preprocessing from examples, usually the first of a
-// stream, without changing them. It looks at features only, never at labels.
+// Fit fits the preprocessing to examples, usually the first of a stream, without
+// changing them. It looks only at features, never at labels.
 //
-// Auto chooses none where no |value| exceeds 2, since the data are scaled, or
-// binary, or tf-idf weights already; common where the features share a range,
-// as grey values do; standard where features are few (up to DenseLimit, or
-// dense) and not mostly zero; and minmax elsewhere. Without examples it
-// chooses none, as does every other scale that needs statistics.
+// Auto chooses none if no |value| exceeds 2, since the data are scaled, binary, or
+// tf-idf weights already; common if the features share a range, as grey values do;
+// standard if features are few (up to DenseLimit, or dense) and not mostly zero;
+// and minmax otherwise. Without examples it chooses none; so does every other scale
+// that needs statistics.
 //
-// Sparse examples of at most DenseLimit features, a tenth of them nonzero or
-// more, are made dense by minmax and standard, which shift features. In other
+// Sparse examples with at most DenseLimit features, at least a tenth of them
+// nonzero, are made dense by minmax and standard, which shift features. In other
 // sparse examples zeros stay zeros: standard divides by the standard deviation
 // without centring, minmax by the largest |value|.
 //
-// Scaled values are clipped: the others at ±6, minmax to [−1,2] (±2 where zeros
-// stay zeros), and common to ±2. A feature with a trend would otherwise leave
-// the region that a kernel knows for good, and a single wild value would outweigh
-// all others.
+// Scaled values are clipped: at ±6, with minmax to [−1,2] (±2 if zeros stay zeros),
+// with common at ±2. Otherwise a feature with a trend would leave the region that a
+// kernel knows for good, and a single wild value would outweigh all others.
 //
 // A feature that was constant in the warm-up (or absent from it) has no known
-// scale: its difference from that constant (or from 0) is passed on limited to
-// [-1,1].
+// scale: its difference from that constant (or from 0) is limited to [-1,1] and
+// passed on.
 func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 	if o.Scale == "" {
 		o.Scale = Auto
@@ -164,12 +162,12 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 	return t, nil
 }
 
-// clip sets the bounds of values of which each feature has its own scale.
+// clip sets the bounds for scales with a factor per feature.
 func (t *Transform) clip() {
 	switch t.scale {
 	case MinMax:
 		t.low, t.high = -1, 2
-		if !t.dense { // what was seen is in [-1,1]
+		if !t.dense { // then fitted values are in [-1,1]
 			t.low = -2
 		}
 	case Standard, Running:
@@ -177,7 +175,7 @@ func (t *Transform) clip() {
 	}
 }
 
-// fit sets shift and factor.
+// fit computes shift and factor.
 func (t *Transform) fit(s *stats, scaled []bool) {
 	t.dense = s.densify()
 	n := len(s.features)
@@ -220,11 +218,11 @@ func (t *Transform) fit(s *stats, scaled []bool) {
 	}
 }
 
-// Apply returns the preprocessed x. It leaves x alone; the result shares x's
-// memory where there is nothing to do, and is fresh otherwise.
+// Apply returns the preprocessed x. It does not change x; the result shares x's
+// memory if there is nothing to do, and is new otherwise.
 func (t *Transform) Apply(x stream.Vec) stream.Vec { return t.scaled(t.hash(x, nil), nil) }
 
-// scaled is Apply after hashing. It counts in n, which may be nil.
+// scaled is Apply after hashing. It counts clipped values in n, which may be nil.
 func (t *Transform) scaled(x stream.Vec, n *Clipped) stream.Vec {
 	switch t.scale {
 	case Unit:
@@ -256,7 +254,7 @@ func (t *Transform) times(x stream.Vec, c float64, n *Clipped) stream.Vec {
 	return y
 }
 
-// limit rounds v, of feature j, to float32 within the bounds.
+// limit rounds v, a value of feature j, to float32 within the bounds.
 func (t *Transform) limit(j int, v float64, n *Clipped) float32 {
 	if v < t.low || v > t.high {
 		n.add(j)
@@ -265,8 +263,8 @@ func (t *Transform) limit(j int, v float64, n *Clipped) float32 {
 	return float32(v)
 }
 
-// one returns (v − shift)·factor of feature j, or what stands for it if its scale
-// is unknown.
+// one returns (v − shift)·factor of feature j, or the limited difference if its
+// scale is unknown.
 func (t *Transform) one(j int, v float32, shift, factor float64, n *Clipped) float32 {
 	d := float64(v) - shift
 	if factor == 0 {
@@ -275,8 +273,8 @@ func (t *Transform) one(j int, v float32, shift, factor float64, n *Clipped) flo
 	return t.limit(j, d*factor, n)
 }
 
-// shifted returns a vector in which every feature of the warm-up is present:
-// a dense one, unless x has features beyond DenseLimit that the warm-up had not.
+// shifted returns a vector with every feature of the warm-up: a dense one, unless x
+// has features beyond DenseLimit that were absent from the warm-up.
 func (t *Transform) shifted(x stream.Vec, clipped *Clipped) stream.Vec {
 	n := len(t.factor)
 	val := make([]float32, n, max(n, min(x.Dim(), DenseLimit)))
@@ -316,7 +314,7 @@ func (t *Transform) shifted(x stream.Vec, clipped *Clipped) stream.Vec {
 	return y
 }
 
-// stretched returns a vector of x's form, in which zeros stay zeros.
+// stretched returns a vector of the same form as x, in which zeros stay zeros.
 func (t *Transform) stretched(x stream.Vec, n *Clipped) stream.Vec {
 	y := stream.Vec{Idx: x.Idx, Val: make([]float32, len(x.Val))}
 	from := 0
@@ -335,8 +333,8 @@ func (t *Transform) stretched(x stream.Vec, n *Clipped) stream.Vec {
 	return y
 }
 
-// hash returns x with its features hashed, sparse, if that is asked for, in
-// memory of a, which may be nil.
+// hash returns x with its features hashed, if so configured: sparse, in memory from
+// a, which may be nil.
 func (t *Transform) hash(x stream.Vec, a *stream.Arena) stream.Vec {
 	if t.hashDim == 0 {
 		return x
@@ -345,9 +343,9 @@ func (t *Transform) hash(x stream.Vec, a *stream.Arena) stream.Vec {
 	if n := uint64(t.hashDim); n&(n-1) == 0 {
 		mask = n - 1
 	}
-	// Each feature is a number: its slot, its position in x, and its sign, from
-	// the top; the order of these numbers is that of slots, and among features
-	// of one slot that of x.
+	// Each feature becomes a number consisting of slot, position in x, and sign,
+	// from the top bit down. Sorting the numbers sorts by slot, and within a slot
+	// by position in x.
 	var room [64]uint64 // enough for most examples, without an allocation
 	hs := room[:0]
 	if len(x.Val) > len(room) {
@@ -373,7 +371,7 @@ func (t *Transform) hash(x stream.Vec, a *stream.Arena) stream.Vec {
 		}
 		hs = append(hs, slot<<33|uint64(k)<<1|h>>63)
 	}
-	if len(hs) <= 24 { // a call costs as much as the work
+	if len(hs) <= 24 { // calling the library would cost as much as the work
 		for i := 1; i < len(hs); i++ {
 			e, k := hs[i], i
 			for ; k > 0 && hs[k-1] > e; k-- {
@@ -400,7 +398,7 @@ func (t *Transform) hash(x stream.Vec, a *stream.Arena) stream.Vec {
 	return a.Take(y)
 }
 
-// Scale returns the scale in force; never Auto.
+// Scale returns the scale in use; never Auto.
 func (t *Transform) Scale() string {
 	if t.scale == "" {
 		return None
@@ -411,7 +409,7 @@ func (t *Transform) Scale() string {
 // HashDim returns the number of features into which all are hashed, or 0.
 func (t *Transform) HashDim() int { return t.hashDim }
 
-// Identity reports whether Apply returns every vector as it is.
+// Identity reports whether Apply returns every vector unchanged.
 func (t *Transform) Identity() bool { return t.hashDim == 0 && t.Scale() == None }
 
 // String describes the preprocessing in a few words.
@@ -436,7 +434,7 @@ func (t *Transform) String() string {
 	return s
 }
 
-// Fields describes the transform. It refuses, when reading, what Fit cannot
+// Fields describes the transform. When reading, it refuses anything that Fit cannot
 // have made.
 func (t *Transform) Fields(f *state.Fields) {
 	f.Int("hash_dim", &t.hashDim)
@@ -447,7 +445,7 @@ func (t *Transform) Fields(f *state.Fields) {
 	f.Float64s("shift", &t.shift)
 	f.Float64s("factor", &t.factor)
 	f.Float64("common", &t.common)
-	if t.scale == Running { // others are stored as they were before there was one
+	if t.scale == Running { // other scales keep the encoding from before Running existed
 		t.running.fields(f)
 	}
 	t.clipFields(f)

@@ -8,35 +8,33 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// DefaultSpan is the span of Running unless Options.Span says otherwise.
+// DefaultSpan is the default of Options.Span.
 const DefaultSpan = 1000
 
-// running is what the scale Running keeps besides shift, the running means, and
-// factor: for each feature the sum of its squared distances from the mean as
-// it was before.
+// running is the state of the scale Running besides shift (the running means) and
+// factor: for each feature the sum of its squared distances from the mean at the
+// time.
 type running struct {
 	span    float64
 	n       uint64 // examples
 	squares []float64
 }
 
-// Next returns the preprocessed x, as Apply does, and then takes x into
-// account. That makes a difference with Running only, where feature j becomes
+// Next returns the preprocessed x, as Apply does, and then updates the statistics
+// with x. That makes a difference only with Running, where feature j becomes
 //
 //	(x_j − m_j)/s_j,   m_j ← m_j + max(1/n, 2/(Span+1))·(x_j − m_j)
 //
-// for the n-th example, with s_j the root of the mean square of all differences
-// x_j − m_j so far. It makes an example out of what is unusual about it:
-// levels that drift, as dates and prices do, stay comparable. Labels play no
-// part. Apply uses the present means, so a model that has been published
-// applies those of its last example.
+// for the n-th example, s_j being the root mean square of all differences x_j − m_j
+// so far. It describes an example by what is unusual about it, so levels that
+// drift, as dates and prices do, stay comparable. Labels play no part. Apply uses
+// the present means; a published model has those of its last example.
 //
-// Running makes sparse examples dense, up to DenseLimit features; those beyond
-// are limited to [-1,1].
+// Running makes sparse examples dense, up to DenseLimit features; values of
+// features beyond that are limited to [-1,1].
 //
-// Next counts what is clipped, see Clipped.
-//
-// Next must not be called while other methods are running.
+// Next counts clipped values, see Clipped. It must not be called concurrently with
+// other methods.
 func (t *Transform) Next(x stream.Vec) stream.Vec {
 	if t.hashDim == 0 && (t.scale == "" || t.scale == None) {
 		return x
@@ -56,7 +54,7 @@ func (t *Transform) Next(x stream.Vec) stream.Vec {
 func (t *Transform) observe(x stream.Vec) {
 	r := &t.running
 	for d := min(x.Dim(), DenseLimit); len(r.squares) < d; {
-		// It was 0 in all examples before.
+		// The feature was 0 in all examples so far.
 		r.squares = append(r.squares, 0)
 		t.shift = append(t.shift, 0)
 		t.factor = append(t.factor, 0)
@@ -73,7 +71,7 @@ func (t *Transform) observe(x stream.Vec) {
 		d := v - m
 		t.shift[j] = m + float64(rate*d)
 		if r.n == 1 {
-			continue // nothing to compare with
+			continue // there is nothing to compare with yet
 		}
 		if r.squares[j] += float64(d * d); r.squares[j] > 0 {
 			t.factor[j] = 1 / math.Sqrt(r.squares[j]/float64(r.n-1))

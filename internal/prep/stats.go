@@ -7,7 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// stats describes the features of a set of examples. Zeros that sparse
+// stats are statistics of the features of a set of examples. Zeros that sparse
 // examples leave out count like others.
 type stats struct {
 	n        int // examples
@@ -18,8 +18,8 @@ type stats struct {
 
 type feature struct {
 	idx    int32
-	count  int     // values listed
-	lo, hi float64 // of the values listed
+	count  int     // number of values listed
+	lo, hi float64 // range of the values listed
 	sum    float64
 	mean   float64 // over all n
 	m2     float64 // Σ (v − mean)² over all n
@@ -33,13 +33,13 @@ func (f *feature) span(n int) (lo, hi float64) {
 	return f.lo, f.hi
 }
 
-// collect computes the statistics in two passes, each in the examples' order.
-// Its memory is bounded by the number of values listed, whatever the indices.
+// collect computes the statistics in two passes, each in the order of the examples.
+// Its memory is bounded by the number of listed values, whatever the indices.
 func collect(examples []*stream.Example, hash func(stream.Vec) stream.Vec) *stats {
 	s := &stats{n: len(examples)}
 	xs := make([]stream.Vec, len(examples))
 	var seen []int32
-	longest := 0 // dense vector
+	longest := 0 // length of the longest dense vector
 	for i, e := range examples {
 		x := hash(e.X)
 		xs[i] = x
@@ -84,14 +84,14 @@ func collect(examples []*stream.Example, hash func(stream.Vec) stream.Vec) *stat
 }
 
 func (s *stats) visit(xs []stream.Vec, do func(f *feature, v float64)) {
-	// Where indices have no gaps, as is usual, an index is its own position.
+	// If indices have no gaps, as usual, an index is its own position.
 	gapless := s.dim == len(s.features)
 	for _, x := range xs {
 		from := 0
 		for k, v := range x.Val {
 			switch {
 			case x.Idx == nil:
-				from = k // dense features were all listed, from 0 on
+				from = k // all features of the dense vectors are listed, from 0 on
 			case gapless:
 				from = int(x.Idx[k])
 			default:
@@ -103,7 +103,7 @@ func (s *stats) visit(xs []stream.Vec, do func(f *feature, v float64)) {
 	}
 }
 
-// but returns the statistics without those of the features that are scaled.
+// but returns the statistics without the features in scaled.
 func (s *stats) but(scaled []bool) *stats {
 	if !slices.Contains(scaled, true) {
 		return s
@@ -124,7 +124,7 @@ func (s *stats) largest() float64 {
 	return m
 }
 
-// density returns the share of values listed.
+// density returns the share of nonzero values.
 func (s *stats) density() float64 {
 	listed := 0
 	for k := range s.features {
@@ -138,7 +138,7 @@ func (s *stats) densify() bool {
 	return !s.sparse || s.dim <= DenseLimit && s.density() >= leastDensity
 }
 
-// choose is the rule of Auto, see Fit.
+// choose implements Auto, see Fit.
 func (s *stats) choose() string {
 	m := s.largest()
 	if m <= scaledLimit {
@@ -151,8 +151,8 @@ func (s *stats) choose() string {
 		}
 	}
 	if len(widths) > 0 {
-		// Where most values are zero, as at the border of an image, some
-		// features have not shown their range yet: half of them decide.
+		// If most values are zero, as at the borders of images, some features have
+		// not shown their range yet, so half of the features decide.
 		slices.Sort(widths)
 		w := widths[0]
 		if s.sparse && s.density() < 0.5 {

@@ -1,10 +1,10 @@
-// Package rank selects by rank without putting everything in order.
+// Package rank finds the n smallest entries of a list without sorting it.
 package rank
 
 import "cmp"
 
-// Entry is a value and the index of the point that it belongs to; equal values
-// are in the order of the indices.
+// Entry is a value and the index of the point that it belongs to. Equal values are
+// ordered by index.
 type Entry struct {
 	V float64
 	I int32
@@ -13,7 +13,7 @@ type Entry struct {
 // Compare orders entries by value, then by index.
 func Compare(a, b Entry) int {
 	switch {
-	case a.V < b.V: // cmp.Compare asks for NaN, too
+	case a.V < b.V: // cmp.Compare would also test for NaN
 		return -1
 	case a.V > b.V:
 		return 1
@@ -21,8 +21,8 @@ func Compare(a, b Entry) int {
 	return cmp.Compare(a.I, b.I)
 }
 
-// Nth puts the i-th least entry (from 0) in place i, lesser ones before it and
-// greater ones behind, and returns it.
+// Nth moves the i-th smallest entry (from 0) to position i, smaller ones before it
+// and larger ones after it, and returns it.
 func Nth(s []Entry, i int) Entry {
 	for len(s) > 1 {
 		// The median of three.
@@ -40,7 +40,7 @@ func Nth(s []Entry, i int) Entry {
 			s = s[:k]
 			continue
 		}
-		// b is the least of s[k:].
+		// b is the smallest of s[k:].
 		for j := k; ; j++ {
 			if s[j] == b {
 				s[k], s[j] = b, s[k]
@@ -55,7 +55,7 @@ func Nth(s []Entry, i int) Entry {
 	return s[0]
 }
 
-// Partition puts those below p first and returns their number.
+// Partition moves the entries below p to the front and returns their number.
 func Partition(s []Entry, p Entry) int {
 	k := 0
 	for j, e := range s {

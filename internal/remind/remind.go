@@ -1,23 +1,24 @@
-// Package remind says when to say again that something is waited for.
+// Package remind schedules repeated log messages about something that a program is
+// waiting for, at growing intervals.
 package remind
 
 import "time"
 
-// After how long it is said first, and the shortest and longest time between
-// two more; each is twice the one before.
+// The delay of the first message, and the shortest and longest interval between
+// later ones, each of which is twice the one before.
 const (
 	first    = 2 * time.Second
 	shortest = 15 * time.Second
 	longest  = time.Hour
 )
 
-// Reminder counts from the first call of Due. The zero value is ready for use.
+// Reminder counts from the first call of Due. The zero value is ready to use.
 type Reminder struct {
 	next time.Time
 	gap  time.Duration
 }
 
-// Due reports whether it is to be said at now, and if so, that it has been.
+// Due reports whether a message is due at now. If so, it schedules the next one.
 func (r *Reminder) Due(now time.Time) bool {
 	switch {
 	case r.next.IsZero():
@@ -30,5 +31,5 @@ func (r *Reminder) Due(now time.Time) bool {
 	return true
 }
 
-// Next returns when it is to be said next.
+// Next returns when the next message is due.
 func (r *Reminder) Next() time.Time { return r.next }

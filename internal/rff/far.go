@@ -8,30 +8,30 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// groupPoints is the number of points beyond denseDim that are summed up
-// together. A frequency is then drawn once for all of them that touch its
-// coordinate; their sums stay in the second-level cache.
+// groupPoints is the number of points beyond denseDim that are summed together. A
+// frequency is drawn once for all of them that touch its coordinate; their sums
+// stay in the second-level cache.
 const groupPoints = 128
 
-// far is points that reach beyond denseDim, in groups, by coordinate.
+// far has points that reach beyond denseDim, in groups, by coordinate.
 type far struct {
 	groups  []farGroup
 	coords  []coord
 	touches []touch
 
-	// Of the group that is being filled.
+	// The group being filled.
 	keys  []uint64 // coordinate, number in fresh
 	fresh []touch
 }
 
-// farGroup is some of the points; at are their positions in the batch.
+// farGroup is a group of points; at has their positions in the batch.
 type farGroup struct {
 	at     []int32
 	coords []coord
 	first  int // touch
 }
 
-// coord is a coordinate that so many points of a group touch.
+// coord is a coordinate that some points of a group touch.
 type coord struct {
 	j       int32
 	touches int32
@@ -39,7 +39,7 @@ type coord struct {
 
 // touch is the value of a point at a coordinate.
 type touch struct {
-	point int32 // of the group
+	point int32 // number in the group
 	x     float32
 }
 
@@ -79,8 +79,8 @@ func (p *far) append(i int, x stream.Vec) {
 	g.at = append(g.at, int32(i))
 }
 
-// sort completes the last group: it puts what the points touch in order of
-// coordinates, for each in that of the points.
+// sort completes the last group: it sorts what the points touch by coordinate, and
+// by point within a coordinate.
 func (p *far) sort() {
 	if len(p.groups) == 0 {
 		return
@@ -98,9 +98,9 @@ func (p *far) sort() {
 	p.keys, p.fresh = p.keys[:0], p.fresh[:0]
 }
 
-// mapFar computes a block's features at the points of a group from what they
-// touch: sums in float64, in order of coordinates, reduced to a turn before they
-// are rounded. So a point's features do not depend on its group.
+// mapFar computes a block's features at the points of a group: sums in float64 in
+// order of coordinates, reduced to a turn before rounding. So a point's features do
+// not depend on its group.
 func (f *Features) mapFar(w *work, dst []float32, ld int, p *far, g *farGroup, block uint64) {
 	m := f.block
 	if n := len(g.at) * m; len(w.sum) < n {

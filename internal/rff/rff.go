@@ -1,4 +1,5 @@
-// Package rff draws random Fourier features.
+// Package rff computes random Fourier features of points, which make a linear model
+// approximate a kernel model.
 package rff
 
 import (
@@ -10,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Spectrum names the kernel whose spectrum frequencies are drawn from.
+// Spectrum names the kernel that determines the distribution of frequencies.
 type Spectrum string
 
 const (
@@ -18,35 +19,35 @@ const (
 	Laplacian Spectrum = "laplacian" // exp(−γ‖x−z‖₁): Cauchy with scale γ
 )
 
-// Version names the generator: it changes if equal keys give other
-// features, and is stored in checkpoints and models.
+// Version identifies the generator. It changes if equal keys give other features,
+// and is stored in checkpoints and models.
 const Version = 1
 
 const (
-	// denseDim is the number of coordinates up to which points are multiplied
-	// with packed frequencies; beyond, frequencies are drawn by coordinate.
+	// denseDim is the number of coordinates up to which points are multiplied with
+	// packed frequencies; beyond that, frequencies are drawn by coordinate.
 	denseDim = 1024
-	// Zeros are skipped in batches of points within denseDim, but of so many
-	// coordinates at least, of which so many percent at most are not 0: that
-	// is faster then, with the same bits.
+	// Zeros are skipped for batches of points within denseDim that have at least
+	// skipDim coordinates, of which at most skipPercent are nonzero. That is faster
+	// there, with the same bits.
 	skipDim     = 32
 	skipPercent = 40
 )
 
-// Features draws random Fourier features (Rahimi and Recht, "Random features
-// for large-scale kernel machines", NIPS 2007) in blocks of Block:
+// Features computes random Fourier features (Rahimi and Recht, "Random features for
+// large-scale kernel machines", NIPS 2007) in blocks of Block:
 //
 //	φ(x) = cos(2π(⟨ω,x⟩ + b)),   K(x,z) = 2·E[φ(x)φ(z)]
 //
-// with ω from the kernel's spectrum over 2π and b uniform on [0,1). A feature
-// is a function of (seed, block index, position in the block), and its
-// frequency at coordinate j needs no other coordinate's. So features can be
-// drawn in any order and at any time, on any CPU, with equal bits. What was
-// drawn at the first 1,024 coordinates is kept where the budget allows, which
-// changes no bit either; for points that reach beyond, frequencies are drawn
-// for each batch, so that memory does not grow with the dimension.
+// with ω from the kernel's spectrum over 2π and b uniform on [0,1). A feature is a
+// function of (seed, block index, position in the block), and its frequency at
+// coordinate j does not depend on other coordinates. So features can be drawn in
+// any order, at any time and on any CPU, with equal bits. Draws at the first 1,024
+// coordinates are cached within the budget, which changes no bit. For points that
+// reach beyond them, frequencies are drawn for each batch, so that memory does not
+// grow with the dimension.
 //
-// Safe for concurrent use.
+// It is safe for concurrent use.
 type Features struct {
 	kind   Spectrum
 	gamma  float64
@@ -54,22 +55,22 @@ type Features struct {
 	seed   uint64
 	budget int
 
-	scale float32 // of standard draws
+	scale float32 // factor for standard draws
 	pool  sync.Pool
 
 	mu   sync.RWMutex
-	held int // bytes
+	held int // bytes cached
 	kept map[uint64]*frequencies
 }
 
-// frequencies is what is kept of a block.
+// frequencies are the cached draws of a block.
 type frequencies struct {
-	packed *vec.Panels // the first Dim coordinates, at most denseDim
+	panels *vec.Panels // the first Dim coordinates, at most denseDim
 	phase  []float32
 }
 
-// New returns features for a kernel with 0 < gamma, in blocks of block
-// ≥ 1. budget is the number of bytes that may be spent on keeping draws.
+// New returns features for a kernel with gamma > 0, in blocks of block ≥ 1. budget
+// bounds the bytes of cached draws.
 func New(kind Spectrum, gamma float64, block int, seed uint64, budget int) (*Features, error) {
 	if kind != Gaussian && kind != Laplacian {
 		return nil, fmt.Errorf("no random features for kernel %q; there are %s, %s", kind, Gaussian, Laplacian)
@@ -100,15 +101,14 @@ func (f *Features) Kind() Spectrum { return f.kind }
 // Seed returns the master seed.
 func (f *Features) Seed() uint64 { return f.seed }
 
-// Bytes returns about how much memory is held.
+// Bytes returns the approximate memory of the cache.
 func (f *Features) Bytes() int {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.held
 }
 
-// Release forgets what was drawn for a block that is not expected to be needed
-// again.
+// Release drops the cached draws of a block that will probably not be needed again.
 func (f *Features) Release(block uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,16 +120,16 @@ func (f *Features) Release(block uint64) {
 
 func (k *frequencies) bytes() int {
 	n := 4 * len(k.phase)
-	if k.packed != nil {
-		n += panelBytes(k.packed.Len(), k.packed.Dim())
+	if k.panels != nil {
+		n += panelBytes(k.panels.Len(), k.panels.Dim())
 	}
 	return n
 }
 
 func panelBytes(rows, dim int) int { return 4 * dim * ((rows + vec.Width - 1) / vec.Width * vec.Width) }
 
-// key returns the seed of a block's frequencies or phases: splitmix64's
-// finaliser over seed and block, a bijection in either.
+// key returns the seed for a block's frequencies or phases: splitmix64's finaliser
+// over seed and block, a bijection in either.
 func (f *Features) key(block, salt uint64) uint64 {
 	mix := func(z uint64) uint64 {
 		z ^= z >> 30
@@ -148,7 +148,7 @@ const (
 
 // draw sets row[i] to the frequency of feature i of the block at coordinate j.
 func (f *Features) draw(row []float32, key uint64, j int) {
-	// Rows start where the generator's blocks of 32 do.
+	// Rows start at the generator's blocks of 32.
 	from := uint64(j) * uint64((f.block+31)/32*32)
 	if f.kind == Laplacian {
 		vec.Cauchys(row, key, from)
@@ -160,8 +160,8 @@ func (f *Features) draw(row []float32, key uint64, j int) {
 	}
 }
 
-// Frequencies sets dst[i], for all Block features of the block, to the
-// frequency of feature i at coordinate j ≥ 0, in turns. It keeps nothing.
+// Frequencies sets dst[i], for all Block features of the block, to the frequency of
+// feature i at coordinate j ≥ 0, in turns. It does not use the cache.
 func (f *Features) Frequencies(dst []float32, block uint64, j int) {
 	f.draw(dst[:f.block], f.key(block, frequencySalt), j)
 }
@@ -180,20 +180,20 @@ func (f *Features) Phases(block uint64) []float32 {
 	return b
 }
 
-// Points is a batch of points in the form in which features are computed.
+// Points is a batch of points, prepared for computing features.
 type Points struct {
 	n        int
-	dim      int       // of the dense ones
+	dim      int       // dimension of the dense ones
 	x        []float32 // dense rows
 	at       []int32   // their positions in the batch
 	far      far
 	direct   bool // all are dense, in order
-	skip     bool // nonzeros are used instead of x
+	skip     bool // use nonzeros instead of x
 	nonzeros vec.Sparse
 }
 
-// Pack prepares the points of xs. It reuses p's memory; the points share that
-// of xs. The features of a point do not depend on its company.
+// Pack prepares the points of xs, reusing p's memory and sharing that of xs. The
+// features of a point do not depend on the other points.
 func (p *Points) Pack(xs []stream.Vec) {
 	p.n, p.dim = len(xs), 0
 	p.at = p.at[:0]
@@ -227,7 +227,7 @@ func (p *Points) Pack(xs []stream.Vec) {
 	}
 }
 
-// sparse reports whether zeros are to be skipped.
+// sparse reports whether to skip zeros.
 func (p *Points) sparse(xs []stream.Vec) bool {
 	if p.dim < skipDim {
 		return false
@@ -253,11 +253,11 @@ func (p *Points) sparse(xs []stream.Vec) bool {
 // Len returns the number of points.
 func (p *Points) Len() int { return p.n }
 
-// Work returns about how many nanoseconds one feature of all the points takes,
-// for par.Split.
+// Work returns the approximate nanoseconds per feature of all points, for
+// par.Split.
 func (p *Points) Work() float64 { return float64(p.n) * (0.5 + float64(p.dim)/25) }
 
-// work is scratch for one call of Map.
+// work is scratch memory for one call of Map.
 type work struct {
 	x   []float32
 	out []float32
@@ -281,13 +281,13 @@ func (f *Features) Map(dst []float32, ld int, p *Points, block uint64) {
 }
 
 func (f *Features) mapPacked(w *work, dst []float32, ld int, p *Points, block uint64) {
-	panels, phase := f.packed(block, p.dim)
+	panels, phase := f.panels(block, p.dim)
 	if p.skip {
 		vec.CosSparse(dst, ld, &p.nonzeros, panels, phase, 0, f.block)
 		return
 	}
 	x, d := p.x, panels.Dim()
-	if d > p.dim { // zeros change no sum
+	if d > p.dim { // further zeros change no sum
 		if cap(w.x) < len(p.at)*d {
 			w.x = make([]float32, len(p.at)*d)
 		}
@@ -310,28 +310,28 @@ func (f *Features) mapPacked(w *work, dst []float32, ld int, p *Points, block ui
 	}
 }
 
-// packed returns the block's frequencies at the first dim coordinates or more.
-func (f *Features) packed(block uint64, dim int) (*vec.Panels, []float32) {
+// panels returns the block's frequencies at the first dim coordinates or more.
+func (f *Features) panels(block uint64, dim int) (*vec.Panels, []float32) {
 	f.mu.RLock()
 	k := f.kept[block]
-	if k != nil && k.packed != nil && k.packed.Dim() >= dim {
+	if k != nil && k.panels != nil && k.panels.Dim() >= dim {
 		defer f.mu.RUnlock()
-		return k.packed, k.phase
+		return k.panels, k.phase
 	}
 	f.mu.RUnlock()
 
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if k = f.kept[block]; k != nil && k.packed != nil && k.packed.Dim() >= dim {
-		return k.packed, k.phase
+	if k = f.kept[block]; k != nil && k.panels != nil && k.panels.Dim() >= dim {
+		return k.panels, k.phase
 	}
 	old := 0
-	if k != nil && k.packed != nil {
-		old = k.packed.Dim()
+	if k != nil && k.panels != nil {
+		old = k.panels.Dim()
 	}
-	// Open feature spaces grow in steps, since growing draws everything again.
+	// Open feature spaces grow in steps, because growing redraws everything.
 	dim = max(dim, min(denseDim, old+old/4))
-	fresh := &frequencies{packed: f.pack(block, dim)}
+	fresh := &frequencies{panels: f.pack(block, dim)}
 	if k != nil {
 		fresh.phase = k.phase
 	} else {
@@ -345,7 +345,7 @@ func (f *Features) packed(block uint64, dim int) (*vec.Panels, []float32) {
 		f.held += extra
 		f.kept[block] = fresh
 	}
-	return fresh.packed, fresh.phase
+	return fresh.panels, fresh.phase
 }
 
 // pack draws a block's frequencies at the first dim coordinates.

@@ -7,8 +7,7 @@ import (
 
 var _ plain.Exporter = (*Model)(nil)
 
-// exported is the plain form of a Model, without the features whose coefficient
-// is 0:
+// exported is the plain form of a Model, without features whose coefficient is 0:
 //
 //	f(x) = offset + scale·Σ_j coef[j]·cos(2π(⟨frequencies[j], x⟩ + phases[j]))
 type exported struct {
@@ -23,10 +22,10 @@ type exported struct {
 	Frequencies []any     `json:"frequencies"`
 }
 
-// Export returns the plain form of the model, with the numbers that its random
-// features have been drawn as. Random features have a frequency for every
-// feature of x, seen or not; the export has those of the features that the
-// model has seen, and o.Features at least.
+// Export returns the plain form of the model, with the numbers of its random
+// features. Random features have a frequency for every feature of x, seen or not;
+// the export has those of the features that the model has seen, and at least
+// o.Features.
 func (m *Model) Export(o plain.Options) (any, error) {
 	x := exported{Kind: "features", Features: max(m.Dim, o.Features), Coef: []float64{}, Phases: []float32{}, Frequencies: []any{}}
 	if m.Feats == nil {
@@ -40,7 +39,7 @@ func (m *Model) Export(o plain.Options) (any, error) {
 	column := make([]float32, b)
 	for s := 0; s*b < len(m.Coef); s++ {
 		block := m.block(s)
-		var at []int // of the features of the block that are exported
+		var at []int // the features of the block that are exported
 		for i, c := range m.Coef[s*b : (s+1)*b] {
 			if c != 0 {
 				at = append(at, i)

@@ -1,5 +1,5 @@
-// Package rng makes the named, seeded, serialisable generators from which all
-// randomness in streamsvm comes.
+// Package rng provides the named, seeded, serialisable random generators that all
+// randomness in streamsvm comes from.
 package rng
 
 import (
@@ -14,9 +14,9 @@ type Source struct {
 	pcg *rand.PCG
 }
 
-// New returns the generator for the stream called name under seed. Different
-// names give independent streams, so that turning one consumer of randomness
-// on or off does not shift another.
+// New returns the generator for the stream called name under seed. Different names
+// give independent streams, so that enabling one consumer of randomness does not
+// shift another.
 func New(seed uint64, name string) *Source {
 	pcg := rand.NewPCG(seed, xxhash.Sum64String(name))
 	return &Source{Rand: rand.New(pcg), pcg: pcg}

@@ -1,5 +1,4 @@
-// Package spell finds the name that somebody who wrote another one may have
-// meant.
+// Package spell suggests the name that a user may have meant by a misspelled one.
 package spell
 
 import (
@@ -16,7 +15,8 @@ func DidYouMean(s string, names []string) string {
 	return ""
 }
 
-// Canonical makes spellings of one name equal: maxDown, MAX_DOWN and max.down.
+// Canonical makes different spellings of a name equal: maxDown, MAX_DOWN and
+// max.down.
 func Canonical(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -31,9 +31,9 @@ func Canonical(s string) string {
 	return b.String()
 }
 
-// Nearest returns the name that is closest to s, or "" if none is close: one at
-// a small edit distance, else the shortest one of which s is a part, else one
-// at a moderate edit distance. Spelling of the words' borders does not count.
+// Nearest returns the name closest to s, or "" if none is close: one at a small
+// edit distance, otherwise the shortest one that contains s, otherwise one at a
+// moderate edit distance. The way words are separated does not matter.
 func Nearest(s string, names []string) string {
 	want := Canonical(s)
 	best, dist := "", len(want)/3+2

@@ -10,28 +10,29 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// axis is one tuned option with its values, the most regularised first.
+// axis is a tuned option with its values, most regularised first.
 type axis struct {
 	name   string
 	values func(n int) []string
 	n      int
-	list   bool // values without an order of size
+	list   bool // the values have no order
 }
 
 const (
-	// gammaCenter times 1/median squared distance is the middle of the search
-	// for gamma: a kernel narrower than the examples at hand suggest, because
-	// more of them will come. gammaSpan is how far it goes on either side.
+	// gammaCenter / median squared distance is the middle of the search for gamma:
+	// a narrower kernel than the examples so far suggest, because more are to come.
+	// gammaSpan is the factor to either end.
 	gammaCenter = 2
 	gammaSpan   = 9
-	// gammaPairs is the number of pairs of which the median is taken.
+	// gammaPairs is the number of pairs for the median.
 	gammaPairs = 20000
-	// steps is the number of values on an axis that is a range: odd.
+	// steps is the number of values on an axis that is a range. It is odd, so that
+	// the axis has a middle.
 	steps, gammaSteps = 7, 5
 )
 
-// candidates returns the grid, at most limit points, in order of decreasing
-// regularisation.
+// candidates returns the grid, at most limit points, from most to least
+// regularised.
 func candidates(spec algos.Spec, env algos.Env, fixed map[string]string, examples []*stream.Example, limit int) ([]point, error) {
 	if err := spec.Check(fixed); err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func candidates(spec algos.Spec, env algos.Env, fixed map[string]string, example
 			a.values = func(n int) []string { return around(center, n) }
 			a.n = gammaSteps
 		}
-		if o.Name == "lambda" { // regularises more where it is larger
+		if o.Name == "lambda" { // a larger lambda regularises more
 			values := a.values
 			a.values = func(n int) []string {
 				v := values(n)
@@ -74,7 +75,7 @@ func candidates(spec algos.Spec, env algos.Env, fixed map[string]string, example
 		if widest < 0 {
 			break
 		}
-		axes[widest].n -= 2 // which keeps the middle
+		axes[widest].n -= 2 // by 2, which keeps the middle
 	}
 	if len(axes) == 0 {
 		return nil, nil
@@ -99,7 +100,7 @@ func candidates(spec algos.Spec, env algos.Env, fixed map[string]string, example
 	slices.SortStableFunc(grid, func(a, b point) int { return a.rank - b.rank })
 	var out []point
 	for _, g := range grid {
-		// A combination may be refused although each of its values is not.
+		// A combination of valid values may be invalid.
 		if spec.Check(overlay(fixed, g.options)) == nil && len(out) < limit {
 			out = append(out, g)
 		}
@@ -112,8 +113,8 @@ type point struct {
 	options map[string]string
 	// rank is the sum of its positions on the axes: lower is more regularised.
 	rank int
-	// far is the squared distance from the middle of the grid, where the ends
-	// of an axis are at distance 1.
+	// far is the squared distance from the middle of the grid; the ends of an axis
+	// are at distance 1.
 	far float64
 }
 
@@ -125,7 +126,7 @@ func size(axes []axis) int {
 	return n
 }
 
-// open reports whether the option named is to be chosen.
+// open reports whether the named option is to be chosen.
 func open(name string, spec algos.Spec, fixed map[string]string) bool {
 	value := func(option string) string {
 		if v, ok := fixed[option]; ok {
@@ -155,7 +156,7 @@ func open(name string, spec algos.Spec, fixed map[string]string) bool {
 	return true
 }
 
-// around returns n values spaced evenly in the logarithm, from
+// around returns n values spaced evenly on a logarithmic scale, from
 // center/gammaSpan to center·gammaSpan.
 func around(center float64, n int) []string {
 	out := make([]string, n)

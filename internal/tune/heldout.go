@@ -13,13 +13,13 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// family are trials that differ in c only, in ascending order of it.
+// family is a set of trials that differ only in c, ascending.
 type family struct {
 	trials []*trial
 	cs     []float64
 }
 
-// families groups the trials; it returns nil where c is not tuned.
+// families groups the trials; it returns nil if c is not tuned.
 func families(trials []*trial) []family {
 	byRest := map[string]int{}
 	var out []family
@@ -42,7 +42,7 @@ func families(trials []*trial) []family {
 	return out
 }
 
-// validates reports whether the learner is a CrossValidator, and c is tuned.
+// validates reports whether the learner is a CrossValidator and c is tuned.
 func validates(spec algos.Spec, env algos.Env, trials []*trial) bool {
 	if env.Task != algos.Classify || env.Classes > 2 || families(trials) == nil {
 		return false
@@ -52,8 +52,8 @@ func validates(spec algos.Spec, env algos.Env, trials []*trial) bool {
 	return ok && err == nil
 }
 
-// maxPairs bounds the pairs of examples of which kernel values are held at a time,
-// whatever number of processors there is: as float32 they take 128 MiB.
+// maxPairs bounds the number of pairs of examples whose kernel values are held at a
+// time, whatever the number of processors: as float32 they take 128 MiB.
 const maxPairs = 1 << 25
 
 // validate sets the scores of the trials, as score does, for a CrossValidator.
@@ -80,7 +80,7 @@ func validate(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size
 		}
 		decisions := l.(algos.CrossValidator).HeldOut(xs, fold, f.cs)
 		for k, t := range f.trials {
-			t.take(sumOf(decisions[k*len(xs):(k+1)*len(xs)], xs, env.Task), env.Task)
+			t.set(sumOf(decisions[k*len(xs):(k+1)*len(xs)], xs, env.Task), env.Task)
 		}
 	})
 	if ctx.Err() != nil {

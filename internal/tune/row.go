@@ -2,18 +2,18 @@ package tune
 
 import "github.com/streamsvm/streamsvm/checkpoint/state"
 
-// Row says how one candidate did at one rung.
+// Row is the result of one candidate at one rung.
 type Row struct {
-	// Options are the tuned options, "name=value" in order of name.
+	// Options are the tuned options, "name=value" sorted by name.
 	Options string
-	// Rung counts from 1; Examples is the number of labelled examples at it,
-	// those held out in turn included.
+	// Rung counts from 1. Examples is the number of labelled examples used,
+	// including those held out in turn.
 	Rung, Examples int
-	// Score is the share, by weight, of held-out examples that were predicted right, or
-	// minus the mean squared error. Loss, which decides between equal scores,
-	// is the mean hinge loss, or the mean squared error.
+	// Score is the weighted accuracy on held-out examples, or minus the mean
+	// squared error. Loss, which breaks ties, is the mean hinge loss, or the mean
+	// squared error.
 	Score, Loss float64
-	// Chosen marks the row of the candidate that was chosen, at the last rung.
+	// Chosen marks the row of the chosen candidate, at the last rung.
 	Chosen bool
 }
 

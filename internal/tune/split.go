@@ -10,9 +10,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// data is the material of the cross-validation: the examples in runs of
-// consecutive ones, each run belonging to a fold. The first runs of every fold
-// make the smaller rungs, so that rungs are nested.
+// data are the examples for cross-validation, in runs of consecutive ones that each
+// belong to a fold. The smaller rungs use the first runs of every fold, so that
+// rungs are nested.
 type data struct {
 	blocks   [][]block // by fold, in seeded order
 	labelled int
@@ -30,11 +30,11 @@ type block struct {
 // fold is one split into training and test part, both in stream order.
 type fold struct{ train, test []*stream.Example }
 
-// blocksPerFold is the number of runs a fold is made of: enough to have every
-// part of the stream in it, few enough that most neighbours stay together.
+// blocksPerFold is the number of runs in a fold: enough to cover every part of the
+// stream, few enough that most neighbours stay together.
 const blocksPerFold = 64
 
-// split deals the examples out; note says why that is impossible.
+// split distributes the examples over folds. If that is impossible, note says why.
 func split(examples []*stream.Example, env algos.Env) (d *data, note string) {
 	task := env.Task
 	d = &data{minority: 1}
@@ -82,9 +82,8 @@ func split(examples []*stream.Example, env algos.Env) (d *data, note string) {
 			}
 		}
 	}
-	// Runs are dealt in order of their share of one class, a hand of one for
-	// each fold at a time, and within a hand by chance: equal shares without
-	// any pattern.
+	// Sort the runs by their share of one class and deal them to the folds in
+	// rounds, in random order within a round: equal shares, and no pattern.
 	r := rng.New(env.Seed, "tune.folds")
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	slices.SortStableFunc(all, func(a, b block) int { return a.positive*b.labelled - b.positive*a.labelled })
@@ -104,8 +103,8 @@ func split(examples []*stream.Example, env algos.Env) (d *data, note string) {
 	return d, ""
 }
 
-// positives tells which of the labelled examples count as one class where folds
-// and rungs are concerned: of more than two, all but those of the largest.
+// positives returns which labelled examples count as one class for folds and rungs.
+// With more than two classes, these are all except those of the largest.
 func positives(examples []*stream.Example, classes int) func(*stream.Example) bool {
 	if classes <= 2 {
 		return func(x *stream.Example) bool { return x.Y > 0 }
@@ -124,10 +123,10 @@ func positives(examples []*stream.Example, classes int) func(*stream.Example) bo
 	return func(x *stream.Example) bool { return int(x.Y) != largest }
 }
 
-// spread reorders blocks, which are sorted by their share of a class, so that
-// the first few of any number are spread evenly over them: by the fractional
-// parts of multiples of the golden ratio. A rung's class shares are then those
-// of the whole even if the stream is sorted by class.
+// spread reorders blocks, which are sorted by their share of a class, so that the
+// first few, however many, are spread evenly over them: by the fractional parts of
+// multiples of the golden ratio. So a rung has the class shares of the whole even
+// if the stream is sorted by class.
 func spread(blocks []block, offset float64) []block {
 	order := make([]int, len(blocks))
 	key := make([]float64, len(blocks))

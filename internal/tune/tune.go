@@ -1,13 +1,12 @@
-// Package tune chooses a learner's options on the first examples of a stream,
-// so that nobody needs a second tool for it: successive halving over a grid
-// (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and
-// Hyperparameter Optimization", AISTATS 2016), each candidate scored by
-// cross-validation of the learner itself, or by what the learner offers in its
-// place (algos.CrossValidator).
+// Package tune chooses a learner's hyperparameters on the first examples of a
+// stream: successive halving over a grid (Jamieson and Talwalkar, "Non-stochastic
+// Best Arm Identification and Hyperparameter Optimization", AISTATS 2016). Each
+// candidate is scored by cross-validation with the learner itself, or with the
+// shortcut that the learner offers (algos.CrossValidator).
 //
-// It knows a learner only through the options that its Spec declares to be
-// tuned. Work is bounded by counts, and the outcome is a function of the
-// arguments: neither time nor the number of processors matters.
+// It knows of a learner only which options its Spec declares as tuned. Work is
+// bounded by counts, and the result is a function of the arguments: time and the
+// number of processors do not matter.
 package tune
 
 import (
@@ -24,51 +23,49 @@ import (
 )
 
 const (
-	numFolds      = 3    // of the cross-validation
-	maxRungs      = 3    // rounds of halving
+	numFolds      = 3    // folds of the cross-validation
+	maxRungs      = 3    // rungs of successive halving
 	maxCandidates = 64   // points of the grid
-	maxExamples   = 4000 // labelled ones: the first
+	maxExamples   = 4000 // labelled examples used, the first ones
 	// keep is the share of candidates that survive a rung.
 	keep = 1. / 3
-	// leastExamples is the size of the smallest rung. Below that the error of
-	// an accuracy is some 3 %, and halving would be luck.
+	// leastExamples is the size of the smallest rung. Below it an accuracy has an
+	// error of about 3 %, and halving would be a matter of luck.
 	leastExamples = 400
-	// leastMinority is the number of examples of the rarer class that a rung
-	// should have.
+	// leastMinority is the number of examples of the rarer class that a rung should
+	// have.
 	leastMinority = 40
-	// leastSurvivors go into the next rung however many that is.
+	// leastSurvivors is the smallest number of candidates that go into the next
+	// rung.
 	leastSurvivors = 4
 )
 
-// Result is what Run chose.
+// Result is the outcome of Run.
 type Result struct {
-	// Options are the options to use: those that were given and those chosen.
+	// Options are the options to use, given and chosen ones.
 	Options map[string]string
-	// Table holds a row for each candidate in each rung, in order of rung and
-	// rank.
+	// Table has a row for each candidate at each rung, sorted by rung and rank.
 	Table []Row
-	// Note says in a sentence why nothing was tuned, or is empty.
+	// Note is a sentence that says why nothing was tuned, or empty.
 	Note string
 }
 
-// Run chooses those options that spec declares to be tuned and fixed leaves
-// open, on the labelled ones among examples; learners for which unlabelled
-// examples mean something get those, too.
+// Run chooses the options that spec declares as tuned and that fixed leaves open,
+// on the labelled examples. Learners that use unlabelled examples get those, too.
 //
-// An option named gamma is searched around 1/median squared distance instead
-// of over its declared range. Options that have no effect given the others are
-// left alone: gamma with a linear kernel, c with a given lambda, lambda
-// with a given c.
+// The option gamma is searched around 1/median squared distance, not over its
+// declared range. Options that have no effect given the others are skipped: gamma
+// with a linear kernel, c with a given lambda, lambda with a given c.
 //
-// The score is accuracy, in regression minus the mean squared error, both by
-// weight, which may be that of a rare class; see Row. A rare class also changes
-// the size of the rungs, so that each has enough of it.
+// The score is the accuracy, for regression minus the mean squared error, both
+// weighted, which matters for rare classes; see Row. With a rare class the rungs
+// are larger, so that each has enough of it.
 //
-// The stream may be correlated in time, and neighbours nearly equal. So folds
-// are made of runs of consecutive examples, dealt out so that the folds have
-// equal shares of the classes; a random split would reward remembering.
+// The stream may be autocorrelated, with nearly equal neighbours. So folds consist
+// of runs of consecutive examples, dealt out such that the folds have equal shares
+// of the classes; a random split would reward memorising.
 //
-// The error is that of ctx, or of a learner.
+// The error is that of ctx or of a learner.
 func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]string, examples []*stream.Example) (Result, error) {
 	res := Result{Options: overlay(fixed, nil)}
 	if env.Task == "" {
@@ -84,7 +81,7 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 		res.Note = note
 		return res, nil
 	}
-	// A learner that logs would log for each candidate.
+	// Otherwise each candidate would log.
 	env.Log = nil
 	alive := make([]*trial, len(grid))
 	for i, p := range grid {
@@ -128,10 +125,10 @@ func overlay(a, b map[string]string) map[string]string {
 // trial is a candidate with its scores at the present rung.
 type trial struct {
 	point
-	order       int               // the more regularised, the lower
-	all         map[string]string // with what is fixed
+	order       int               // position in the grid: more regularised ones come first
+	all         map[string]string // including the fixed options
 	score, loss float64
-	merit       float64 // score less what the prior takes
+	merit       float64 // score minus the penalty of the prior
 }
 
 // compare orders by merit, then loss, then from more to less regularised.
@@ -160,7 +157,7 @@ func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size in
 		t := trials[i/len(folds)]
 		var err error
 		if sums[i], err = run(ctx, spec, env, t.all, folds[i%len(folds)]); err != nil {
-			cancel(fmt.Errorf("%s: %w", t.row(0, 0).Options, err)) // the first one counts
+			cancel(fmt.Errorf("%s: %w", t.row(0, 0).Options, err)) // the first error wins
 		}
 	})
 	if ctx.Err() != nil {
@@ -173,32 +170,32 @@ func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size in
 			all.right += s.right
 			all.loss += s.loss
 		}
-		t.take(all, env.Task)
+		t.set(all, env.Task)
 	}
 	weigh(trials, size, env.Task)
 	return nil
 }
 
-// take sets the score.
-func (t *trial) take(s sum, task algos.Task) {
+// set stores the score.
+func (t *trial) set(s sum, task algos.Task) {
 	t.loss = s.loss / s.n
 	t.score = -t.loss
 	if task == algos.Classify {
 		t.score = s.right / s.n
 	}
-	if math.IsNaN(t.loss) || math.IsInf(t.loss, 0) { // diverged
+	if math.IsNaN(t.loss) || math.IsInf(t.loss, 0) { // the learner diverged
 		t.score, t.loss = math.Inf(-1), math.Inf(1)
 	}
 	t.merit = t.score
 }
 
-// prior is how many standard errors of a score an end of an axis is worth
-// less than its middle.
+// prior is the penalty at the end of an axis compared with its middle, in standard
+// errors of a score.
 const prior = 2
 
-// weigh sets the merits: scores with a quadratic prior on the logarithms of
-// the options, as wide as the scores are uncertain. The first examples are not
-// the whole stream, and an extreme choice must be better by more than chance.
+// weigh sets the merits: scores minus a quadratic prior on the logarithms of the
+// options that is as strong as the scores are uncertain. The first examples are not
+// the whole stream, so an extreme choice must be better by more than chance.
 func weigh(trials []*trial, n int, task algos.Task) {
 	best := math.Inf(-1)
 	for _, t := range trials {
@@ -208,7 +205,7 @@ func weigh(trials []*trial, n int, task algos.Task) {
 		return
 	}
 	unit := math.Sqrt(best * (1 - best) / float64(n))
-	if task == algos.Regress { // of a mean of squares of normal errors
+	if task == algos.Regress { // the standard error of a mean of squared normal errors
 		unit = -best * math.Sqrt(2/float64(n))
 	}
 	for _, t := range trials {
@@ -216,8 +213,8 @@ func weigh(trials []*trial, n int, task algos.Task) {
 	}
 }
 
-// scoreClasses weighs the classes that are predicted right. The loss is the sum of
-// the hinge losses of each class against the rest.
+// scoreClasses adds up the weights of correctly predicted examples. The loss is the
+// sum of the one-vs-rest hinge losses.
 func scoreClasses(m algos.Scorer, xs []stream.Vec, test []*stream.Example) sum {
 	k := m.Classes()
 	scores := make([]float64, k*len(xs))
@@ -240,11 +237,11 @@ func scoreClasses(m algos.Scorer, xs []stream.Vec, test []*stream.Example) sum {
 	return s
 }
 
-// sum adds up weights.
+// sum has sums of weights.
 type sum struct{ n, right, loss float64 }
 
-// run trains on a fold's training part, as the training loop would, and scores
-// on the rest.
+// run trains on the training part of a fold, as the training loop would, and scores
+// on the test part.
 func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string]string, f fold) (sum, error) {
 	var s sum
 	if err := ctx.Err(); err != nil {
@@ -255,7 +252,7 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 		return s, err
 	}
 	for _, x := range f.train {
-		// The learner owns what it gets; the features are only read.
+		// The learner owns the example; the features are only read.
 		c := *x
 		if _, err := l.Add(&c); err != nil {
 			continue // refused, as it will be in the stream
@@ -279,7 +276,7 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 	return sumOf(decisions, f.test, env.Task), nil
 }
 
-// sumOf adds up how right decisions are.
+// sumOf sums up scores and losses of decisions.
 func sumOf(decisions []float64, test []*stream.Example, task algos.Task) sum {
 	var s sum
 	for i, x := range test {

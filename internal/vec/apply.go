@@ -2,9 +2,9 @@ package vec
 
 import "fmt"
 
-// Apply turns sums over features into kernel values, in place: squared
-// distances for RBF, l1 distances for Laplacian, inner products for the
-// others. It is for layouts other than Panels.
+// Apply turns sums over features into kernel values, in place: squared distances
+// for RBF, l1 distances for Laplacian, inner products for the others. It is for
+// layouts other than Panels.
 func (k Kernel) Apply(s []float32) { k.applyOn(active, s) }
 
 func (k Kernel) applyOn(c code, s []float32) {
@@ -15,7 +15,7 @@ func (k Kernel) applyOn(c code, s []float32) {
 	k.finish(s[k.applyAsm(c, s, e):], e)
 }
 
-// Shift adds c to each element of s; a NaN result is the one NaN.
+// Shift adds c to each element of s; NaN results are canonical.
 func Shift(s []float32, c float32) { shiftOn(active, s, c) }
 
 func shiftOn(on code, s []float32, c float32) {

@@ -14,11 +14,11 @@ func best() code {
 	return generic
 }
 
-// group is the least number of columns that the assembly computes.
+// group is the smallest number of columns that the assembly computes.
 const group = 16
 
-// blockAsm cuts the columns into whole panels, whole groups, and pieces, which
-// go through a buffer.
+// blockAsm splits the columns into whole panels, whole groups, and smaller pieces,
+// which go through a buffer.
 func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *Panels, phase []float32, from, to int) {
 	b := block{k: k, c: c, exp: newExpScale(k.Gamma), x: x, d: p.dim}
 	var pad [Width]float32
@@ -32,13 +32,13 @@ func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *P
 		z := panel[at/group*group:]
 		switch {
 		case w == Width:
-			// As many panels as keep a row's sums in the first-level cache.
+			// As many panels as keep the sums of a row in the first-level cache.
 			m := min((to-j)/Width, 32)
 			b.panels(out, ld, n, panel, m)
 			w *= m
 		case n == 1 && w > group:
-			// One row gains by a whole panel, which hides the latency of the
-			// sums.
+			// A single row is faster with a whole panel, which hides the latency of
+			// the additions.
 			var buf [Width]float32
 			b.phase = shift(b.phase, &pad, at, w)
 			b.row(buf[:], 0, panel, 1)
@@ -63,7 +63,7 @@ func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *P
 	}
 }
 
-// shift returns the first w phases, if there are any, at index at of pad.
+// shift returns the first w phases, if there are any, copied to index at of pad.
 func shift(phase []float32, pad *[Width]float32, at, w int) []float32 {
 	if phase == nil {
 		return nil
@@ -80,19 +80,19 @@ type block struct {
 	exp expScale
 	x   []float32
 	d   int
-	// phase is for the columns at hand, nil but for Fourier features.
+	// phase is for the current columns; nil except for Fourier features.
 	phase []float32
 }
 
 // panels computes n rows of m whole panels.
 func (b *block) panels(out []float32, ld, n int, z []float32, m int) {
 	switch n % 6 {
-	case 1, 4: // one row is left after tiles of 6 and 3 rows
+	case 1, 4: // one row is left over after tiles of 6 and 3 rows
 		n--
 		b.row(out[n*ld:], n, z, m)
 	}
-	// The panels of a run stay in the second-level cache while all rows pass
-	// by, a few at a time, so that their sums are near until they are finished.
+	// The panels of a run stay in the second-level cache while all rows pass by, a
+	// few at a time, so that their sums stay in cache until they are finished.
 	run, rows := max(1, (256<<10)/(4*Width*b.d)), 48
 	if b.d < 16 {
 		rows = 12
@@ -107,7 +107,7 @@ func (b *block) panels(out []float32, ld, n int, z []float32, m int) {
 }
 
 // columns computes rows r to r+n of w columns, a group or a panel, whose phases
-// begin at index at.
+// start at index at.
 func (b *block) columns(out []float32, ld, r, n, w int, z []float32, at int) {
 	_, _ = out[(n-1)*ld+w-1], z[Width*(b.d-1)+w-1]
 	x := &b.x[r*b.d]
@@ -185,7 +185,7 @@ func (b *block) row(out []float32, r int, z []float32, m int) {
 }
 
 // finish turns the sums of n rows of w columns, a multiple of 16, into kernel
-// values; at is where their phases begin.
+// values; at is the index of their phases.
 func (b *block) finish(out []float32, n, w, ld, at int) {
 	p, e, k := &out[0], b.exp, b.k
 	if b.c == avx512 {
@@ -240,7 +240,8 @@ func (l *lanes) add64Asm(c code, a, b []float64) {
 	}
 }
 
-// axpyMixedAsm does a multiple of 16 elements, none in Go code, and returns their number.
+// axpyMixedAsm processes a multiple of 16 elements, none in Go code, and returns
+// their number.
 func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {
 	n := len(k) / 16 * 16
 	switch {
@@ -254,7 +255,8 @@ func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {
 	return n
 }
 
-// axpy64Asm does a multiple of 16 elements, none in Go code, and returns their number.
+// axpy64Asm processes a multiple of 16 elements, none in Go code, and returns their
+// number.
 func axpy64Asm(on code, c float64, x, y []float64) int {
 	n := len(x) / 16 * 16
 	switch {
@@ -268,7 +270,8 @@ func axpy64Asm(on code, c float64, x, y []float64) int {
 	return n
 }
 
-// applyAsm does a multiple of 16 sums, none in Go code, and returns their number.
+// applyAsm processes a multiple of 16 sums, none in Go code, and returns their
+// number.
 func (k Kernel) applyAsm(c code, s []float32, e expScale) int {
 	n := len(s) / group * group
 	if n == 0 || c == generic {
@@ -279,7 +282,8 @@ func (k Kernel) applyAsm(c code, s []float32, e expScale) int {
 	return n
 }
 
-// shiftAsm does a multiple of 16 elements, none in Go code, and returns their number.
+// shiftAsm processes a multiple of 16 elements, none in Go code, and returns their
+// number.
 func shiftAsm(on code, s []float32, c float32) int {
 	n := len(s) / group * group
 	switch {
@@ -318,10 +322,10 @@ func fillAsm(c code, d distribution, dst []float32, state uint64) {
 	}
 }
 
-// scoreBytes is how much of the first-level cache four panels may take.
+// scoreBytes is the part of the first-level cache that four panels may use.
 const scoreBytes = 36 << 10
 
-// panelAsm does several panels where it can, and returns how many it did.
+// panelAsm processes several panels at once if possible, and returns how many.
 func (s *Score) panelAsm(c code, z []float32, j int, rows *Rows, sums [][16]float64) int {
 	f, n, step := &rows.features[0].at, len(sums), Width*s.panels.dim
 	count := &rows.count[:n][0]
@@ -362,7 +366,8 @@ func (k Kernel) wideAsm(c code, out []float64, x, z []float32) {
 	}
 }
 
-// wideExpAsm does a multiple of 8 elements, none in Go code, and returns their number.
+// wideExpAsm processes a multiple of 8 elements, none in Go code, and returns their
+// number.
 func wideExpAsm(c code, s []float64, scale float64) int {
 	n := len(s) / 8 * 8
 	switch {
@@ -376,7 +381,7 @@ func wideExpAsm(c code, s []float64, scale float64) int {
 	return n
 }
 
-// noPhase is that of 16 columns.
+// noPhase is the phase of 16 columns without phases.
 var noPhase [16]float32
 
 func cosinesAsm(c code, dst []float32) int {

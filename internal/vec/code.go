@@ -2,7 +2,7 @@ package vec
 
 import "os"
 
-// A code is one of the implementations that this package chooses from.
+// A code is one of the implementations in this package.
 type code uint8
 
 const (
@@ -20,8 +20,8 @@ var active = choose(os.Getenv("STREAMSVM_VEC"), best())
 // Code names the implementation in use: avx512, avx2 or generic.
 func Code() string { return active.String() }
 
-// choose returns the wanted code where the CPU can run it, else the best one
-// that it can.
+// choose returns the wanted code if the CPU can run it, otherwise the best one that
+// it can.
 func choose(want string, best code) code {
 	for c := generic; c <= best; c++ {
 		if c.String() == want {

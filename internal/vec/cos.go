@@ -2,15 +2,14 @@ package vec
 
 import "math"
 
-// fourier makes a kernel of what Cos computes.
+// fourier is the kernel kind under which Cos is computed.
 const fourier KernelKind = 255
 
-// Cos computes random Fourier features: dst[r*ld+(j-from)] =
-// cos(2π(⟨x_r, w_j⟩ + phase[j-from])) for the n rows of Dim features that x
-// holds one after the other and for from ≤ j < to. Frequencies and phases are
-// in turns, that is, divided by 2π beforehand. The inner product is one of
-// Linear's; the cosine of the float32 sum is within 3e-7, and may pass ±1 by
-// as much.
+// Cos computes random Fourier features: dst[r*ld+(j-from)] = cos(2π(⟨x_r, w_j⟩ +
+// phase[j-from])) for the n consecutive rows of Dim features in x and for from ≤ j
+// < to. Frequencies and phases are in turns, that is, divided by 2π beforehand. The
+// inner product has the bits of Linear. The cosine of the float32 sum is accurate
+// to 3e-7, and may exceed ±1 by as much.
 func Cos(dst []float32, ld int, x []float32, n int, w *Panels, phase []float32, from, to int) {
 	cosOn(active, dst, ld, x, n, w, phase, from, to)
 }
@@ -19,7 +18,7 @@ func cosOn(c code, dst []float32, ld int, x []float32, n int, w *Panels, phase [
 	Kernel{Kind: fourier}.cut(c, dst, ld, x, n, w, phase[:to-from], from, to)
 }
 
-// The coefficients of cos(2πr) in r² − 1/8 for |r| ≤ ½, of least error.
+// Coefficients of cos(2πr) in r² − 1/8 for |r| ≤ ½, with the smallest error.
 const (
 	cosine0 = float32(-0.60569986719231838634)
 	cosine1 = float32(-7.070344104724311407)
@@ -46,7 +45,7 @@ func cosTurns(t float32) float32 {
 	return y
 }
 
-// Cosines replaces each t of dst by cos(2πt), as Cos does for a sum of t.
+// Cosines replaces each t of dst by cos(2πt), as Cos does with a sum t.
 func Cosines(dst []float32) { cosinesOn(active, dst) }
 
 func cosinesOn(c code, dst []float32) {

@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	decideRows    = 48   // at a time
-	decideValues  = 8192 // of a block: 32 KiB
-	decideColumns = 2048 // of one row
+	decideRows    = 48   // rows at a time
+	decideValues  = 8192 // values in a block: 32 KiB
+	decideColumns = 2048 // values of one row
 )
 
-// decideScratch is what Decide needs besides its arguments.
+// decideScratch is the scratch memory of Decide.
 type decideScratch struct {
 	k [decideValues]float32
 	l [decideRows]lanes
@@ -19,10 +19,9 @@ type decideScratch struct {
 
 var decidePool = sync.Pool{New: func() any { return new(decideScratch) }}
 
-// Decide sets dst[r] = Σ_j coef[j]·(K(x_r, p_j)+offset) for the n rows of Dim
-// features that x holds one after the other; j runs over the first len(coef)
-// rows of p. The kernel value is rounded to float32, the sums are float64. The
-// bits of dst[r] do not depend on n.
+// Decide sets dst[r] = Σ_j coef[j]·(K(x_r, p_j)+offset) for the n consecutive rows
+// of Dim features in x; j runs over the first len(coef) rows of p. Kernel values
+// are rounded to float32, sums are float64. The bits of dst[r] do not depend on n.
 func (k Kernel) Decide(dst []float64, x []float32, n int, p *Panels, coef []float64, offset float64) {
 	k.decideOn(active, dst, x, n, p, coef, offset)
 }

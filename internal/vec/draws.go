@@ -2,16 +2,16 @@ package vec
 
 import "math"
 
-// Random numbers by counter: element i of the stream that a seed names can be
-// had without the elements before it, so that frequencies of random features
-// can be drawn again instead of stored. A block of 32 elements comes from 16
-// outputs of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
-// number generators", OOPSLA 2014), whose state is a counter.
+// Counter-based random numbers: element i of the stream named by a seed can be
+// computed without the elements before it, so that frequencies of random features
+// can be redrawn instead of stored. A block of 32 elements comes from 16 outputs of
+// splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+// generators", OOPSLA 2014), whose state is a counter.
 const (
 	drawBlock = 32
 	weyl      = 0x9e3779b97f4a7c15
 
-	// Seeds are mixed before use, each kind of number in its own way.
+	// Seeds are mixed before use, differently for each distribution.
 	normalSalt = 0x6e6f726d616c7300
 	cauchySalt = 0x6361756368797300
 )
@@ -24,16 +24,15 @@ func mix64(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Normals sets dst[i] to element from+i of the standard normal variates that
-// seed names (Box and Muller). Their magnitude is at most 6.7.
+// Normals sets dst[i] to element from+i of the standard normal stream named by seed
+// (Box and Muller). Magnitudes are at most 6.7.
 func Normals(dst []float32, seed, from uint64) { normalsOn(active, dst, seed, from) }
 
 func normalsOn(c code, dst []float32, seed, from uint64) {
 	drawBlocks(c, normal, dst, mix64(seed^normalSalt), from)
 }
 
-// Cauchys sets dst[i] to element from+i of the standard Cauchy variates that
-// seed names.
+// Cauchys sets dst[i] to element from+i of the standard Cauchy stream named by seed.
 func Cauchys(dst []float32, seed, from uint64) { cauchysOn(active, dst, seed, from) }
 
 func cauchysOn(c code, dst []float32, seed, from uint64) {
@@ -47,7 +46,7 @@ const (
 	cauchy
 )
 
-// drawBlocks cuts dst into blocks; pieces go through a buffer.
+// drawBlocks splits dst into blocks; incomplete ones go through a buffer.
 func drawBlocks(c code, d distribution, dst []float32, seed, from uint64) {
 	var buf [drawBlock]float32
 	for len(dst) > 0 {
@@ -75,7 +74,7 @@ func fill(c code, d distribution, dst []float32, state uint64) {
 	}
 }
 
-// normalsGeneric is the assembly's normals: words 0 to 7 of a block give 16
+// normalsGeneric is the assembly's normals in Go: words 0 to 7 of a block give 16
 // radii, words 8 to 15 as many angles.
 func normalsGeneric(dst []float32, state uint64) {
 	for ; len(dst) > 0; dst = dst[drawBlock:] {
@@ -93,14 +92,14 @@ func normalsGeneric(dst []float32, state uint64) {
 	}
 }
 
-// The coefficients of log₂(1+f)/f on [√½−1, √2−1], lowest first.
+// Coefficients of log₂(1+f)/f on [√½−1, √2−1], lowest first.
 var log2p = [...]float32{
 	1.4426950994238996184, -0.72134782696004651203, 0.48088158014768977999, -0.36063868965450029958,
 	0.28930119663712777767, -0.24156284430261279472, 0.19416798666653256765, -0.16615386017066446911,
 	0.23347082320607659423, -0.21985638947832397694,
 }
 
-// radius returns √(−2·ln u) for the uniform u on (0, 1] that w gives.
+// radius returns √(−2·ln u) for the uniform u on (0, 1] made from w.
 func radius(w uint32) float32 {
 	u := math.Float32bits(fma(float32(int32(w>>1)), 0x1p-31, 0x1p-32))
 	e := (int32(u) - int32(math.Float32bits(math.Sqrt2/2))) >> 23
@@ -114,7 +113,7 @@ func radius(w uint32) float32 {
 	return float32(math.Sqrt(float64(y)))
 }
 
-// The coefficients of sin(πu)/u and of cos(πu) in u² for |u| ≤ ½.
+// Coefficients of sin(πu)/u and of cos(πu) in u² for |u| ≤ ½.
 var (
 	sinPi = [...]float32{3.141592640077203, -5.167710076668316, 2.5500773865289372, -0.5982904112836939, 0.07765591227685842}
 	cosPi = [...]float32{1, -4.934802136928948, 4.058709154763225, -1.335211949391492, 0.23493706859914693, -0.024395932103982776}

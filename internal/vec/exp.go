@@ -2,8 +2,8 @@ package vec
 
 import "math"
 
-// The coefficients of 2^r on [−½, ½], of least relative error for their
-// degree; the first is rounded to 1, so that K(x, x) = 1.
+// Coefficients of 2^r on [−½, ½], with the smallest relative error for their
+// degree. The first is rounded to 1, so that K(x, x) = 1.
 const (
 	exp2c0 = 1
 	exp2c1 = float32(0.69314720671061968993)
@@ -14,12 +14,12 @@ const (
 	exp2c6 = float32(0.00015469731987598932992)
 )
 
-// expScale is what turns a sum s into 2^((hi+lo)·s), 0 beyond limit.
+// expScale turns a sum s into 2^((hi+lo)·s), or 0 if s > limit.
 type expScale struct{ hi, lo, limit float32 }
 
-// newExpScale splits −γ·log₂e into two float32, so that the argument of 2^x
-// has no rounding error worth mentioning. Results below 2^-125.99 are 0: a
-// subnormal costs some CPUs a hundred times the normal rate.
+// newExpScale splits −γ·log₂e into two float32, so that the argument of 2^x has no
+// significant rounding error. Results below 2^-125.99 are 0: subnormals are a
+// hundred times slower on some CPUs.
 func newExpScale(gamma float32) expScale {
 	if !(gamma >= 0) {
 		return expScale{nan32, nan32, nan32}
@@ -30,10 +30,10 @@ func newExpScale(gamma float32) expScale {
 	return expScale{-hi, -lo, float32(min(125.99/c, math.MaxFloat32))}
 }
 
-// of returns 2^((hi+lo)·s). Its operations are those of the assembly, each
-// emulated in the cheapest way that gives its bits: a sum whose binade is
-// known is rounded by adding 2^29 times the binade's lower end, since that
-// leaves float64 just the bits of a float32.
+// of returns 2^((hi+lo)·s). It does the operations of the assembly, each emulated
+// in the cheapest way that gives the same bits. A sum whose binade is known is
+// rounded by adding 2^29 times the lower end of the binade, since float64 then has
+// exactly the bits of a float32 left.
 func (e expScale) of(s float32) float32 {
 	hi := float64(e.hi)
 	a := float64(s) * hi

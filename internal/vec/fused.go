@@ -2,12 +2,11 @@ package vec
 
 import "math"
 
-// The language lets a compiler fuse x*y + z; Go's does so for arm64, for
-// GOAMD64=v3 and on some others, which makes the three functions below several
-// times faster than the emulation and equal to it. Nothing promises that, so
-// they are compared with the emulation when the program starts: every one of
-// their multiplications is an instruction that the comparison runs, and without
-// fusing the sums would differ.
+// The language allows a compiler to fuse x*y + z. Go's does for arm64, for
+// GOAMD64=v3 and some others, which makes the three functions below equal to the
+// emulation and several times faster. Nothing guarantees that, so they are compared
+// with the emulation at program start: the comparison executes every one of their
+// multiplications, and without fusing the sums would differ.
 var fused = fusesAsExpected()
 
 //go:noinline

@@ -2,7 +2,8 @@ package vec
 
 import "math"
 
-// blockGeneric is Block in Go; it is also what the assembly is tested against.
+// blockGeneric is Block in Go. It defines the bits: the assembly is tested against
+// it.
 func (k Kernel) blockGeneric(dst []float32, ld int, x []float32, n int, p *Panels, phase []float32, from, to int) {
 	e := newExpScale(k.Gamma)
 	for j := from; j < to; {
@@ -61,8 +62,8 @@ func (k Kernel) sums(out, x, panel []float32, c int) {
 	}
 }
 
-// squares4 and products4 check four sums at a time for the rare one whose
-// rounding float64 might get wrong.
+// squares4 and products4 check four sums at a time for the rare one that float64
+// might round wrongly.
 func squares4(out *[4]float32, x, z []float32) {
 	if fused {
 		squares4Fused(out, x, z)

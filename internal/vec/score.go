@@ -2,19 +2,19 @@ package vec
 
 import "math"
 
-// A feature is one feature of a sparse row: where it is in a panel, in bytes,
-// and its value.
+// A feature is one feature of a sparse row: its byte offset in a panel, and its
+// value.
 type feature struct {
 	at  int32
 	val float32
 }
 
-// Rows holds sparse rows in the form that a Score takes them. The zero value
-// is empty and ready for use; after Reset its memory is used again.
+// Rows has sparse rows in the form that a Score needs. The zero value is empty and
+// ready to use; Reset keeps the memory.
 type Rows struct {
 	features []feature
-	count    []int32   // of features, for each row
-	norm     []float64 // squared norm of each row
+	count    []int32   // number of features, by row
+	norm     []float64 // squared norm, by row
 	sums     [][16]float64
 }
 
@@ -24,17 +24,17 @@ func (r *Rows) Reset() { r.features, r.count, r.norm = r.features[:0], r.count[:
 // Len returns the number of rows.
 func (r *Rows) Len() int { return len(r.count) }
 
-// Features returns the number of features of all rows.
+// Features returns the total number of features.
 func (r *Rows) Features() int { return len(r.features) }
 
 // Score is f(x) = Σ_j coef_j·exp(−γ‖x−p_j‖²) over fixed points, for sparse x.
 //
-// It computes exp(−γ‖x‖²)·Σ_j coef_j·2^(2γ⟨x,p_j⟩·log₂e − γ‖p_j‖²·log₂e) and
-// skips the features that x does not have, which is several times faster
-// than Decide where they are many, and somewhat less accurate: a kernel value
-// loses up to the bits of γ‖x‖², so that vectors are refused beyond scoreRange,
-// where the relative error of a kernel value is about 1e-5 at worst and 1e-6
-// where γ‖x‖² is near 1. Coefficients are rounded to float32.
+// It computes exp(−γ‖x‖²)·Σ_j coef_j·2^(2γ⟨x,p_j⟩·log₂e − γ‖p_j‖²·log₂e) and skips
+// the features that x does not have. If those are many, it is several times faster
+// than Decide. It is somewhat less accurate: a kernel value can lose the bits of
+// γ‖x‖², so vectors beyond scoreRange are refused. Up to there the relative error
+// of a kernel value is at most about 1e-5, and about 1e-6 if γ‖x‖² is near 1.
+// Coefficients are rounded to float32.
 type Score struct {
 	panels *Panels
 	bias   []float32 // −γ‖p_j‖²·log₂e, in whole panels
@@ -47,15 +47,14 @@ const (
 	scoreRange = 30   // largest γ‖x‖²·log₂e
 	scoreNorm  = 1e36 // largest ‖x‖²: beyond, an inner product may be infinite
 	scoreDim   = 1 << 22
-	scoreFull  = 96   // features of the points up to which rows may be full
-	scoreCells = 8192 // features of rows that pass the panels together: 64 KiB
+	scoreFull  = 96   // largest number of features of the points for which rows may be full
+	scoreCells = 8192 // features of the rows that pass over the panels together: 64 KiB
 	scoreRows  = 256
 )
 
-// NewScore returns the Score for the RBF kernel of parameter gamma over the
-// points of p, which must not change as long as it is in use, with a
-// coefficient for each. It returns nil if γ‖p_j‖² is too large for some j, or
-// a number is not finite.
+// NewScore returns the Score for the RBF kernel with parameter gamma over the
+// points of p, which must not change while it is in use, with one coefficient each.
+// It returns nil if γ‖p_j‖² is too large for some j, or a number is not finite.
 func NewScore(gamma float32, p *Panels, coef []float64) *Score {
 	coef = coef[:p.n]
 	if !(gamma >= 0) || gamma > math.MaxFloat32/4 || p.dim > scoreDim {
@@ -88,17 +87,17 @@ func NewScore(gamma float32, p *Panels, coef []float64) *Score {
 	return s
 }
 
-// exponent returns γ·norm·log₂e, and whether it is within the range.
+// exponent returns γ·norm·log₂e, and whether it is in range.
 func (s *Score) exponent(norm float64) (float64, bool) {
 	e := float64(float64(s.gain) * norm / 2)
 	return e, e <= scoreRange && norm <= scoreNorm
 }
 
-// Append adds a vector to rows, whose features are val[k] at idx[k], or at k if
-// idx is nil; features from the points' dimension on are at a distance from all
-// of them alike. It reports whether the Score takes the vector; if not, rows
-// are as before. It takes those whose norm is within the range and for which it
-// is faster than Decide: vectors of many features must have most of them 0.
+// Append adds a vector to rows if the Score accepts it, and reports whether it did;
+// if not, rows is unchanged. The features are val[k] at idx[k], or at k if idx is
+// nil. Features beyond the points' dimension add equally to the distance from all
+// of them. It accepts vectors whose norm is in range and for which it is faster
+// than Decide: with many features, most of them must be 0.
 func (s *Score) Append(rows *Rows, idx []int32, val []float32) bool {
 	from, norm := len(rows.features), 0.0
 	dim := int32(s.panels.dim)
@@ -124,11 +123,11 @@ func (s *Score) Append(rows *Rows, idx []int32, val []float32) bool {
 	return true
 }
 
-// Full reports whether rows are as many as are best decided together.
+// Full reports whether there are as many rows as should be decided together.
 func (r *Rows) Full() bool { return len(r.count) >= scoreRows || len(r.features) >= scoreCells }
 
-// Decide sets dst[r] = f(x_r) for all rows, which Append has added. The bits of
-// dst[r] do not depend on the other rows.
+// Decide sets dst[r] = f(x_r) for all rows added by Append. The bits of dst[r] do
+// not depend on the other rows.
 func (s *Score) Decide(dst []float64, rows *Rows) { s.decideOn(active, dst, rows) }
 
 func (s *Score) decideOn(c code, dst []float64, rows *Rows) {
@@ -164,7 +163,7 @@ func (s *Score) decideOn(c code, dst []float64, rows *Rows) {
 	}
 }
 
-// The coefficients of 2^r on [−½, ½], of least relative error.
+// Coefficients of 2^r on [−½, ½], with the smallest relative error.
 const (
 	pow2c0 = float32(1.0000000716546849)
 	pow2c1 = float32(0.6931469670647604)
@@ -209,14 +208,14 @@ func (s *Score) panelGeneric(z []float32, j int, rows *Rows, sums [][16]float64)
 	}
 }
 
-// The coefficients ln(2)^k/k! of 2^r, highest first.
+// Coefficients ln(2)^k/k! of 2^r, highest first.
 var exp2c = [...]float64{
 	2.5678435993488206e-11, 4.4455382718708115e-10, 7.0549116208011235e-09, 1.0178086009239699e-07,
 	1.3215486790144307e-06, 1.5252733804059841e-05, 0.0001540353039338161, 0.0013333558146428443,
 	0.009618129107628477, 0.05550410866482158, 0.2402265069591007, 0.6931471805599453,
 }
 
-// exp2 returns 2^x for −1000 ≤ x ≤ 0 within 1e-14, by Taylor's series.
+// exp2 returns 2^x for −1000 ≤ x ≤ 0 within 1e-14, by its Taylor series.
 func exp2(x float64) float64 {
 	n := math.Floor(x + 0.5)
 	r, y := x-n, 0.0

@@ -6,49 +6,48 @@ import (
 	"slices"
 )
 
-// Sparse is a batch of rows by their nonzeros, in the forms in which products
-// with panels skip the zeros. Its rows are those of a result: each has a place
-// there.
+// Sparse is a batch of rows given by their nonzeros, in the forms in which products
+// with panels skip the zeros. Each row has a place in the result.
 //
-// Skipping a zero changes no bit of a sum as long as the other factor is
-// finite: ±0 is added, and a sum that is itself ±0 keeps at most another sign,
-// which the cosine does not see.
+// Skipping a zero changes no bit of a sum as long as the other factor is finite: it
+// would add ±0, which can at most change the sign of a sum that is itself ±0, and
+// that does not affect the cosine.
 type Sparse struct {
 	dim      int     // one more than the largest index
-	place    []int32 // in the result, by row
-	count    []int32 // nonzeros, by row
+	place    []int32 // index in the result, by row
+	count    []int32 // number of nonzeros, by row
 	features []feature
 
 	runs []rowRun
-	// The nonzeros again, in pairs of neighbouring features, run by run, if
-	// paired is set.
+	// If paired is set, the nonzeros are also stored in pairs of neighbouring
+	// features, run by run.
 	paired bool
 	heads  []pairHead
 	cells  []pairCell
-	at     []int32 // scratch
+	at     []int32 // scratch memory
 }
 
-// A rowRun is a number of rows that pass the panels together.
+// A rowRun is a number of rows that pass over the panels together.
 type rowRun struct{ first, rows, heads, cells int }
 
-// A pairHead is two neighbouring features of a panel, at so many bytes from its
-// beginning, with the number of rows in which not both are 0.
+// A pairHead is two neighbouring features of a panel, at a byte offset from its
+// beginning, with the number of rows in which at least one of them is nonzero.
 type pairHead struct{ at, rows int32 }
 
-// A pairCell is a row's values at a pair; sum is where its sums are, in bytes.
+// A pairCell has a row's values of a pair; sum is the byte offset of the row's sums.
 type pairCell struct {
 	sum int32
 	x   [2]float32
 }
 
 const (
-	// sparseRows is the number of rows whose sums with a panel, 16 KiB, stay
-	// in the first-level cache.
+	// sparseRows is the number of rows whose sums with a panel, 16 KiB, stay in the
+	// first-level cache.
 	sparseRows = 64
-	// Pairs are faster than rows one by one, which read the panels again and
-	// again but keep their sums in registers, if panels are larger than the
-	// first-level cache, a pair has as many rows on average, and most pairs
-	// have two nonzeros where they have one: 4/3 of them on average.
+	// Processing rows one by one reads the panels repeatedly but keeps the sums in
+	// registers. Pairs are faster if panels are larger than the first-level cache,
+	// the average pair has this many rows, and most pairs have two nonzeros when
+	// they have one: 4/3 on average.
 	pairDim  = 256
 	pairRows = 3
 )
@@ -59,9 +58,9 @@ func (s *Sparse) Reset() {
 	s.split(1)
 }
 
-// Append adds a row whose place in the result is place. Its features are
-// val[k] at idx[k], strictly increasing, or at k if idx is nil. Pack has to be
-// called before the rows are used.
+// Append adds a row with the given place in the result. Its features are val[k] at
+// idx[k], strictly increasing, or at k if idx is nil. Pack must be called before
+// the rows are used.
 func (s *Sparse) Append(place int, idx []int32, val []float32) {
 	from := len(s.features)
 	for k, v := range val {
@@ -86,7 +85,7 @@ func (s *Sparse) Append(place int, idx []int32, val []float32) {
 	s.place, s.count = append(s.place, int32(place)), append(s.count, int32(n-from))
 }
 
-// Pack ends a series of Append.
+// Pack ends a series of Append calls.
 func (s *Sparse) Pack() {
 	if s.dim > pairDim && len(s.count) >= pairRows {
 		s.packPairs()
@@ -100,10 +99,10 @@ func (s *Sparse) Pack() {
 // packRows prepares the rows for products one by one.
 func (s *Sparse) packRows() {
 	s.paired = false
-	s.split(sparseRows / 2) // with two panels at a time
+	s.split(sparseRows / 2) // two panels at a time
 }
 
-// packPairs prepares rows of two features or more for products by pairs.
+// packPairs prepares rows with two features or more for products by pairs.
 func (s *Sparse) packPairs() {
 	s.paired = true
 	s.split(sparseRows)
@@ -123,8 +122,8 @@ func (s *Sparse) split(limit int) {
 	}
 }
 
-// pair orders run i by pairs; features begins with its nonzeros. It returns
-// the rest.
+// pair sorts run i into pairs; features starts with its nonzeros. It returns the
+// remaining ones.
 func (s *Sparse) pair(i int, features []feature) []feature {
 	const bytes = 2 * 4 * Width
 	pairs := (s.dim + 1) / 2
@@ -148,7 +147,7 @@ func (s *Sparse) pair(i int, features []feature) []feature {
 	for p, n := range at {
 		at[p] = next
 		if n > 0 {
-			// The last of an odd number of features goes with the one before.
+			// The last of an odd number of features is paired with the one before.
 			s.heads = append(s.heads, pairHead{int32(4 * Width * min(2*p, s.dim-2)), n})
 			run.heads++
 		}
@@ -176,8 +175,8 @@ func (s *Sparse) pair(i int, features []feature) []feature {
 // Len returns the number of rows.
 func (s *Sparse) Len() int { return len(s.count) }
 
-// CosSparse is Cos, bit for bit, for the rows of s, at their places in dst; w
-// holds finite numbers and has at least as many features as the rows.
+// CosSparse is Cos, bit for bit, for the rows of s at their places in dst. w has
+// finite numbers and at least as many features as the rows.
 func CosSparse(dst []float32, ld int, s *Sparse, w *Panels, phase []float32, from, to int) {
 	cosSparseOn(active, dst, ld, s, w, phase, from, to)
 }

@@ -4,9 +4,8 @@ package vec
 
 import "sync"
 
-// sparseSums holds the sums of a run of rows, 64-byte aligned as all Go
-// allocations of its size are: sums across cache lines would take twice the
-// time.
+// sparseSums has the sums of a run of rows. It is 64-byte aligned, like all Go
+// allocations of its size; sums across cache lines would take twice as long.
 type sparseSums [sparseRows * Width]float32
 
 var sparsePool = sync.Pool{New: func() any { return new(sparseSums) }}
@@ -21,7 +20,7 @@ func (s *Sparse) cosAsm(c code, dst []float32, ld int, w *Panels, phase []float3
 		at, panels := j%Width, 1
 		n := min(Width-at, to-j)
 		if c == avx512 && !s.paired && n == Width && to-j >= 2*Width {
-			panels, n = 2, 2*Width // hide the latency of the sums
+			panels, n = 2, 2*Width // hides the latency of the additions
 		}
 		b.phase = phase[j-from:]
 		if n < Width {
@@ -66,7 +65,7 @@ func (b *block) pairs(sums, z []float32, heads []pairHead, cells []pairCell) {
 	}
 }
 
-// nonzeros sets sums, those of a row with one panel or two, to products.
+// nonzeros sets sums, those of a row with one or two panels, to products.
 func (b *block) nonzeros(sums, z []float32, x []feature) {
 	if len(x) == 0 {
 		clear(sums)

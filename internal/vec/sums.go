@@ -1,7 +1,6 @@
 package vec
 
-// DotMixed returns Σ k[i]·a[i] in float64, in an order that depends on len(k)
-// only.
+// DotMixed returns Σ k[i]·a[i] in float64, in an order that depends only on len(k).
 func DotMixed(k []float32, a []float64) float64 { return dotMixedOn(active, k, a) }
 
 func dotMixedOn(c code, k []float32, a []float64) float64 {
@@ -10,7 +9,7 @@ func dotMixedOn(c code, k []float32, a []float64) float64 {
 	return l.sum()
 }
 
-// AxpyMixed sets y[i] += c·k[i], the product rounded before it is added.
+// AxpyMixed sets y[i] += c·k[i]. The product is rounded before it is added.
 func AxpyMixed(c float64, k []float32, y []float64) { axpyMixedOn(active, c, k, y) }
 
 func axpyMixedOn(on code, c float64, k []float32, y []float64) {
@@ -24,7 +23,7 @@ func axpyMixedOn(on code, c float64, k []float32, y []float64) {
 	}
 }
 
-// Dot64 returns Σ a[i]·b[i], in an order that depends on len(a) only.
+// Dot64 returns Σ a[i]·b[i], in an order that depends only on len(a).
 func Dot64(a, b []float64) float64 { return dot64On(active, a, b) }
 
 func dot64On(c code, a, b []float64) float64 {
@@ -46,7 +45,7 @@ func dot64On(c code, a, b []float64) float64 {
 	return l.sum()
 }
 
-// Axpy64 sets y[i] += c·x[i], the product rounded before it is added.
+// Axpy64 sets y[i] += c·x[i]. The product is rounded before it is added.
 func Axpy64(c float64, x, y []float64) { axpy64On(active, c, x, y) }
 
 func axpy64On(on code, c float64, x, y []float64) {
@@ -64,8 +63,8 @@ func axpy64On(on code, c float64, x, y []float64) {
 // i mod 32, whatever the width of a vector register.
 type lanes [32]float64
 
-// add adds a[i]·(k[i]+offset) for every i, rounding after each operation. All
-// but the last call for one sum must pass a multiple of 32 elements.
+// add adds a[i]·(k[i]+offset) for every i, rounding after each operation. All calls
+// for one sum except the last must pass a multiple of 32 elements.
 func (l *lanes) add(c code, k []float32, a []float64, offset float64) {
 	if c != generic {
 		l.addAsm(c, k, a, offset)
@@ -83,7 +82,7 @@ func (l *lanes) add(c code, k []float32, a []float64, offset float64) {
 	}
 }
 
-// sum adds the lanes up in a fixed tree. It spoils them.
+// sum adds up the lanes in a fixed tree, overwriting them.
 func (l *lanes) sum() float64 {
 	for w := len(l) / 2; w > 0; w /= 2 {
 		for i := range w {

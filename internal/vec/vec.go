@@ -1,13 +1,12 @@
-// Package vec holds the numeric kernels: blocks of kernel values between rows
-// and packed rows, and the few vector operations that learners need.
+// Package vec computes blocks of kernel values, and a few other vector operations
+// that learners need, with SIMD code whose results have the same bits on every CPU.
 //
-// Results do not depend on how a caller cuts its work into calls, nor on the
-// CPU: each value is computed by the same roundings in the same order by the
-// AVX-512, the AVX2 and the pure-Go code, so that all three agree in every
-// bit, special values included. A NaN result is always the same NaN. The
-// fastest code that the CPU can run is chosen when the program starts;
-// the environment variable STREAMSVM_VEC (avx512, avx2 or generic) lowers that
-// choice, the build tag purego leaves only Go.
+// Results depend neither on how the caller splits the work into calls nor on the
+// CPU: the AVX-512, AVX2 and pure Go code compute each value with the same
+// roundings in the same order, and so agree in every bit, including special values.
+// A NaN result is always the same NaN. The fastest code that the CPU can run is
+// chosen at program start. The environment variable STREAMSVM_VEC (avx512, avx2 or
+// generic) lowers the choice; the build tag purego leaves only Go.
 package vec
 
 import (
@@ -20,10 +19,10 @@ import (
 // Width is the number of rows in a panel.
 const Width = 64
 
-// Panels keeps float32 rows packed Width rows wide, feature by feature, so
-// that a kernel streams them without reductions: feature k of row i is
-// data[(i/Width)*Width*dim + k*Width + i%Width]. Rows beyond Len in the last
-// panel are 0.
+// Panels stores float32 rows in panels of Width rows, feature by feature, so that a
+// kernel processes Width rows per vector operation and needs no horizontal sums:
+// feature k of row i is data[(i/Width)*Width*dim + k*Width + i%Width]. Rows beyond
+// Len in the last panel are 0.
 type Panels struct {
 	dim, n int
 	data   []float32
@@ -38,8 +37,7 @@ func (p *Panels) Len() int { return p.n }
 // Dim returns the number of features.
 func (p *Panels) Dim() int { return p.dim }
 
-// Reserve makes room for n further rows, so that appending them allocates
-// nothing.
+// Reserve makes room for n more rows, so that appending them does not allocate.
 func (p *Panels) Reserve(n int) {
 	rows := (p.n + n + Width - 1) / Width * Width
 	p.data = slices.Grow(p.data, rows*p.dim-len(p.data))
@@ -56,9 +54,9 @@ func (p *Panels) Append(row []float32) int {
 	return i
 }
 
-// AppendFrom adds copies of the rows of from that idx lists, in that order; from
-// has as many features. It takes a fraction of the time of a row at a time, which
-// are as far apart in memory as their features.
+// AppendFrom adds copies of the rows idx of from, in that order; from has as many
+// features. It takes a fraction of the time of adding them one by one, because the
+// features of a row are far apart in memory.
 func (p *Panels) AppendFrom(from *Panels, idx []int32) {
 	if p.dim != from.dim {
 		panic(fmt.Sprintf("vec: rows of %d features for %d", from.dim, p.dim))
@@ -73,7 +71,7 @@ func (p *Panels) AppendFrom(from *Panels, idx []int32) {
 		lane := n % Width
 		part := idx[:min(Width-lane, len(idx))]
 		panel := p.data[n/Width*Width*p.dim:]
-		var at [Width]int // of the first features
+		var at [Width]int // offsets of the first features
 		for r, i := range part {
 			at[r] = int(i)/Width*Width*from.dim + int(i)%Width
 		}
@@ -114,8 +112,8 @@ func (p *Panels) Truncate(n int) {
 	p.data = p.data[:(n+Width-1)/Width*Width*p.dim]
 }
 
-// Widen raises the number of features to dim; the new features are 0 in every
-// row. It changes no kernel value.
+// Widen raises the number of features to dim; the new features are 0 in every row.
+// It changes no kernel value.
 func (p *Panels) Widen(dim int) {
 	if dim <= p.dim {
 		return
@@ -128,14 +126,14 @@ func (p *Panels) Widen(dim int) {
 	p.dim, p.data = dim, data
 }
 
-// KernelKind names a kernel function.
+// KernelKind selects a kernel function.
 type KernelKind uint8
 
 const (
 	RBF        KernelKind = iota // exp(−γ‖x−z‖²), within 2 ulp of the exponential of the float32 sum; 0 below 2^-125.99
 	Linear                       // ⟨x,z⟩
 	Polynomial                   // (γ⟨x,z⟩ + c)^d
-	Laplacian                    // exp(−γ‖x−z‖₁), likewise
+	Laplacian                    // exp(−γ‖x−z‖₁), with the same accuracy
 )
 
 // Kernel is a kernel function with its parameters.
@@ -146,11 +144,11 @@ type Kernel struct {
 	Degree int     // Polynomial's d ≥ 0
 }
 
-// Block sets dst[r*ld+(j-from)] = K(x_r, p_j) for the n rows of Dim features
-// that x holds one after the other and for from ≤ j < to. ld ≥ to-from is the
-// distance between the rows of dst. Each value depends on x_r, p_j and the
-// kernel only: features are summed in order, each by one fused multiply-add
-// (RBF: of the rounded difference with itself).
+// Block sets dst[r*ld+(j-from)] = K(x_r, p_j) for the n consecutive rows of Dim
+// features in x and for from ≤ j < to. ld ≥ to-from is the distance between the
+// rows of dst. Each value depends only on x_r, p_j and the kernel: features are
+// summed in order, each with one fused multiply-add (RBF: of the rounded difference
+// with itself).
 func (k Kernel) Block(dst []float32, ld int, x []float32, n int, p *Panels, from, to int) {
 	k.blockOn(active, dst, ld, x, n, p, from, to)
 }
@@ -162,7 +160,7 @@ func (k Kernel) blockOn(c code, dst []float32, ld int, x []float32, n int, p *Pa
 	k.cut(c, dst, ld, x, n, p, nil, from, to)
 }
 
-// cut checks what the caller says and hands it to the code.
+// cut checks the arguments and calls the code.
 func (k Kernel) cut(c code, dst []float32, ld int, x []float32, n int, p *Panels, phase []float32, from, to int) {
 	if from < 0 || to > p.n || from > to || ld < to-from || n < 0 {
 		panic(fmt.Sprintf("vec: block of %d rows, columns %d to %d of %d, row distance %d", n, from, to, p.n, ld))
@@ -171,7 +169,7 @@ func (k Kernel) cut(c code, dst []float32, ld int, x []float32, n int, p *Panels
 		return
 	}
 	x, dst = x[:n*p.dim], dst[:(n-1)*ld+to-from]
-	if c == generic || p.dim == 0 { // without features no element has an address
+	if c == generic || p.dim == 0 { // without features, no element has an address
 		k.blockGeneric(dst, ld, x, n, p, phase, from, to)
 		return
 	}

@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// Wide sets dst[j-from] = K(x, p_j) for one row x of Dim features and from ≤ j
-// < to, in float64 throughout: the differences, products and sums of the
-// features, in order, and what turns a sum into a kernel value, which is off by
-// a few units in the last place in addition to the effect of the sum's rounding.
-// from is a multiple of Width, and dst has room for whole panels;
-// what it holds behind column to is of no meaning. Features must be finite.
+// Wide sets dst[j-from] = K(x, p_j) for one row x of Dim features and from ≤ j <
+// to, in float64 throughout: the differences, products and sums of the features, in
+// order, and the function that turns a sum into a kernel value, which adds an error
+// of a few units in the last place to the effect of the sum's rounding. from is a
+// multiple of Width, and dst has room for whole panels; its contents from column to
+// on are undefined. Features must be finite.
 //
-// It costs a few times what Block costs and is for what must be told apart
-// beyond float32: norms of differences of nearly equal expansions.
+// It takes a few times as long as Block. It is for differences below the resolution
+// of float32: norms of differences of nearly equal expansions.
 func (k Kernel) Wide(dst []float64, x []float32, p *Panels, from, to int) {
 	k.wideOn(active, dst, x, p, from, to)
 }

@@ -1,4 +1,4 @@
-// Package version says which version of the program is running.
+// Package version has the version of the running program.
 package version
 
 import (
@@ -7,12 +7,12 @@ import (
 	"runtime/debug"
 )
 
-// release may be set by the linker, where a build has no version control to
-// ask: -ldflags "-X github.com/streamsvm/streamsvm/internal/version.release=v1.2.3".
+// release may be set by the linker, for builds without version control information:
+// -ldflags "-X github.com/streamsvm/streamsvm/internal/version.release=v1.2.3".
 var release string
 
-// String is the version of the running program, from the linker or from its
-// build information.
+// String is the version of the running program, from the linker or from the build
+// information.
 var String = func() string {
 	if release != "" {
 		return release
@@ -24,7 +24,7 @@ var String = func() string {
 	return bi.Main.Version
 }()
 
-// Text describes the program in a line.
+// Text describes the program in one line.
 func Text() string {
 	s := fmt.Sprintf("streamsvm %s (%s, %s/%s)", String, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if bi, ok := debug.ReadBuildInfo(); ok {

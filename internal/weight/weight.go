@@ -1,5 +1,5 @@
-// Package weight keeps the weights of lists of examples, at no cost where all
-// are 1.
+// Package weight stores the importance weights of lists of examples, at no cost if
+// all are 1.
 package weight
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// List holds the weight of each of some examples. It is nil until one of them
-// is not 1.
+// List has the weight of each of a number of examples. It is nil as long as all are
+// 1.
 type List []float32
 
 // Of returns the weights of xs.
@@ -30,7 +30,8 @@ func (l List) At(i int) float64 {
 	return float64(l[i])
 }
 
-// Set sets weight i of n to w, which is a float32. It grows the list.
+// Set sets weight i of n to w, which must be a float32 value. The list grows as
+// needed.
 func (l *List) Set(i, n int, w float64) {
 	if *l == nil && w == 1 {
 		return
@@ -41,7 +42,7 @@ func (l *List) Set(i, n int, w float64) {
 	(*l)[i] = float32(w)
 }
 
-// Append adds the weights of m more examples to those of n.
+// Append appends the weights of m more examples to those of n.
 func (l *List) Append(n int, more List, m int) {
 	for i := range m {
 		l.Set(n+i, n+i+1, more.At(i))
@@ -55,7 +56,7 @@ func (l *List) Truncate(n int) {
 	}
 }
 
-// Keep drops all but those listed, in ascending order.
+// Keep drops all but the weights idx, in ascending order.
 func (l *List) Keep(idx []int32) {
 	if *l == nil {
 		return
@@ -78,11 +79,11 @@ func (l List) Sum(n int) float64 {
 	return s
 }
 
-// Fields describes the weights of n examples, as "example_weights". They are
-// part of a state only where one is not 1.
+// Fields describes the weights of n examples, as "example_weights". They are in a
+// state only if one is not 1.
 func (l *List) Fields(f *state.Fields, n int) { l.Named(f, "example_weights", n) }
 
-// Named is Fields for a list of another name.
+// Named is Fields with another name.
 func (l *List) Named(f *state.Fields, name string, n int) {
 	if f.Decoding() {
 		*l = nil

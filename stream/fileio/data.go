@@ -18,7 +18,7 @@ type dataFile struct {
 	path   string
 	topic  string
 	offset int64
-	header bool // the next record is the header
+	header bool // the next record is a header
 	told   func(path string, header []byte) error
 	limit  int
 }
@@ -53,7 +53,7 @@ func (d *dataFile) read(ctx context.Context, dst []stream.Record) ([]stream.Reco
 			pos := d.pos
 			v, ok, err := d.next()
 			if err != nil && len(dst) > n {
-				break // found again when the records before it have been delivered
+				break // found again once the records before it have been delivered
 			}
 			if err != nil {
 				return dst, fmt.Errorf("fileio: %s record %d at byte %d: %w", d.path, d.offset, pos, err)
@@ -82,8 +82,8 @@ func (d *dataFile) read(ctx context.Context, dst []stream.Record) ([]stream.Reco
 	}
 }
 
-// next takes the next piece of the file if all of it is there; value is
-// nil if it is not a record of the stream.
+// next takes the next piece of the file if all of it has been read. value is nil if
+// the piece is not a record of the stream.
 func (d *dataFile) next() (value []byte, ok bool, err error) {
 	size, err := d.split(d.buf, d.eof)
 	if err != nil {
@@ -111,8 +111,8 @@ func (d *dataFile) next() (value []byte, ok bool, err error) {
 	return value[:len(value):len(value)], true, err
 }
 
-// Header returns the first record of the csv file at path, for
-// codec.ParseHeader. Standard input cannot be looked at beforehand.
+// Header returns the first record of the csv file at path, for codec.ParseHeader.
+// Standard input cannot be inspected beforehand.
 func Header(path string) ([]byte, error) {
 	recs, err := Lines(path, 1)
 	if err == nil && len(recs) == 0 {

@@ -15,12 +15,12 @@ import (
 	"github.com/streamsvm/streamsvm/internal/crash"
 )
 
-// maxWindow bounds what a zstd stream may ask the decoder to remember: that of
-// `zstd --long`.
+// maxWindow bounds the window size that a zstd stream can require; `zstd --long`
+// uses this much.
 const maxWindow = 128 << 20
 
-// compression returns the suffix that names how the file called name is
-// compressed, "" if it is not.
+// compression returns the suffix that says how the file called name is compressed,
+// "" if it is not.
 func compression(name string) string {
 	switch lower := strings.ToLower(name); {
 	case strings.HasSuffix(lower, ".gz"):
@@ -39,8 +39,8 @@ type file struct {
 	zst  *zstd.Decoder
 }
 
-// openFile opens the file at path, "-" being standard input, and decompresses
-// it as its suffix, or if it has none to show its first bytes, say.
+// openFile opens the file at path, "-" being standard input. It decompresses the
+// file according to its suffix or, without one, according to its first bytes.
 func openFile(ctx context.Context, path string) (*file, error) {
 	f := &file{raw: os.Stdin}
 	if path != stdin {
@@ -76,7 +76,7 @@ func openFile(ctx context.Context, path string) (*file, error) {
 	case ".gz":
 		f.Reader, err = gzip.NewReader(f.Reader)
 	case ".zst":
-		// One goroutine decodes, the caller's.
+		// Decode on the calling goroutine only.
 		f.zst, err = zstd.NewReader(f.Reader, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		f.Reader = f.zst
 	}
@@ -87,8 +87,8 @@ func openFile(ctx context.Context, path string) (*file, error) {
 	return f, nil
 }
 
-// sniff says how what b holds is compressed. No text and no MessagePack map
-// starts with these bytes.
+// sniff detects how the contents of b are compressed. No text and no MessagePack
+// map starts with these bytes.
 func sniff(b *bufio.Reader) (string, error) {
 	for n := 1; n <= 4; n++ {
 		head, err := b.Peek(n)
@@ -103,7 +103,7 @@ func sniff(b *bufio.Reader) (string, error) {
 			return ".gz", nil
 		case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 			return ".zst", nil
-		// Look no further than needed: the second byte may be long in coming.
+		// Look no further than necessary: the second byte may be long in coming.
 		case n == 1 && head[0] != 0x1f && head[0] != 0x28:
 			return "", nil
 		}
@@ -111,7 +111,7 @@ func sniff(b *bufio.Reader) (string, error) {
 	return "", nil
 }
 
-// use makes reads that wait for another process end with ctx.
+// use makes blocking reads end with ctx.
 func (f *file) use(ctx context.Context) {
 	if f.wait != nil {
 		f.wait.ctx = ctx
@@ -129,9 +129,9 @@ func (f *file) Close() error {
 	return f.raw.Close()
 }
 
-// waiter reads from a pipe or a terminal, where a read may wait forever, in a
-// goroutine of its own, so that the caller can give up waiting. Nothing is lost
-// by that: the next Read takes what arrived in between.
+// waiter reads from a pipe or a terminal, where a read may block forever, on its
+// own goroutine, so that the caller can stop waiting. Nothing is lost by that: the
+// next Read takes what arrived in between.
 type waiter struct {
 	r       io.Reader
 	ctx     context.Context

@@ -11,14 +11,14 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// What docs/formats/recording.md says, in numbers.
+// Constants of docs/formats/recording.md.
 const (
 	magic         = "\x93SSR\r\n\x1a\n"
 	formatVersion = 1
 	headerSize    = 24
 	frameSize     = 24
 	sumSize       = 8
-	// blockTarget ends a block of a recording.
+	// blockTarget is the size at which a block of a recording ends.
 	blockTarget = 256 << 10
 
 	kindBlock   = 'B'
@@ -58,14 +58,15 @@ func checkHeader(b []byte) (uint64, error) {
 	return sum, nil
 }
 
-// frame is the head of a frame.
+// frame is the header of a frame.
 type frame struct {
 	kind, flags      byte
 	size, raw, count uint32
 	chain            uint64
 }
 
-// chainSum returns the chain of a frame with the 16 bytes head after prev.
+// chainSum returns the chain checksum of a frame whose header starts with the 16
+// bytes head, after prev.
 func chainSum(prev uint64, head []byte) uint64 {
 	var b [8 + 16]byte
 	binary.LittleEndian.PutUint64(b[:], prev)
@@ -79,14 +80,14 @@ func payloadSum(chain uint64, payload []byte) uint64 {
 	var b [8]byte
 	d.Reset()
 	binary.LittleEndian.PutUint64(b[:], chain)
-	// Writes to a Digest do not fail.
+	// Writing to a Digest cannot fail.
 	_, _ = d.Write(b[:])
 	_, _ = d.Write(payload)
 	return d.Sum64()
 }
 
-// append appends the head of f, which follows a frame with the chain prev, and
-// sets f.chain.
+// append appends the header of f, which follows a frame with the chain checksum
+// prev, and sets f.chain.
 func (f *frame) append(dst []byte, prev uint64) []byte {
 	n := len(dst)
 	dst = append(dst, f.kind, f.flags, 0, 0)
@@ -97,7 +98,8 @@ func (f *frame) append(dst []byte, prev uint64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, f.chain)
 }
 
-// parseFrame reads the head of the frame that follows one with the chain prev.
+// parseFrame parses the header of the frame that follows one with the chain
+// checksum prev.
 func parseFrame(b []byte, prev uint64) (f frame, err error) {
 	f = frame{
 		kind: b[0], flags: b[1],
@@ -124,7 +126,7 @@ func parseFrame(b []byte, prev uint64) (f frame, err error) {
 	return f, nil
 }
 
-// length returns how many bytes follow the head.
+// length returns how many bytes follow the header.
 func (f *frame) length() int64 {
 	if f.kind == kindTrailer {
 		return 0
@@ -184,7 +186,7 @@ func appendRecord(dst []byte, rec *stream.Record) []byte {
 
 var errRecord = errors.New("a record is malformed")
 
-// fields reads the fields of records; the first that is not there sets bad.
+// fields reads the fields of records; the first missing one sets bad.
 type fields struct {
 	b   []byte
 	bad bool
@@ -216,7 +218,7 @@ func (f *fields) take(n uint64) []byte {
 
 func (f *fields) bytes() []byte { return f.take(f.uvarint()) }
 
-// record reads one record. Its bytes are those of f; intern returns the string
+// record reads one record. Its bytes are shared with f; intern returns the string
 // for a topic.
 func (f *fields) record(intern func([]byte) string) (rec stream.Record, err error) {
 	if len(f.b) == 0 {
@@ -239,7 +241,7 @@ func (f *fields) record(intern func([]byte) string) (rec stream.Record, err erro
 	}
 	if flags&hasHeaders != 0 {
 		n := f.uvarint()
-		// A header takes two bytes at least.
+		// A header takes at least two bytes.
 		if n == 0 || n > uint64(len(f.b))/2 {
 			return rec, errRecord
 		}

@@ -40,7 +40,7 @@ type RecordReader struct {
 	pos      int64 // of the next frame
 	maxRaw   uint32
 	topics   map[string]string
-	body     []byte // of the last block, compressed
+	body     []byte // the last block, compressed
 	finished bool
 	torn     bool
 	err      error
@@ -84,16 +84,15 @@ func newRecordReader(path string, in io.Reader) (*RecordReader, error) {
 	return r, nil
 }
 
-// SetMaxRecordBytes sets the length of the longest record that is accepted,
-// which bounds the memory that a frame can claim. The default is 64 MiB.
+// SetMaxRecordBytes sets the length of the longest accepted record, which bounds
+// the memory that a frame can claim. The default is 64 MiB.
 func (r *RecordReader) SetMaxRecordBytes(n int) {
 	r.maxRaw = uint32(min(max(n, 0), maxRaw-2*blockTarget) + 2*blockTarget)
 }
 
-// Next appends the records of the next block to dst. It returns io.EOF after
-// the last one, whether the recording ends with a trailer or is torn, and a
-// *CorruptError for damage in the middle. The bytes of the records are not
-// used again.
+// Next appends the records of the next block to dst. It returns io.EOF after the
+// last one, whether the recording ends with a trailer or is torn, and a
+// *CorruptError for damage in the middle. The bytes of the records are not reused.
 func (r *RecordReader) Next(dst []stream.Record) ([]stream.Record, error) {
 	if r.err != nil {
 		return dst, r.err
@@ -113,7 +112,7 @@ func (r *RecordReader) read(_ context.Context, dst []stream.Record) ([]stream.Re
 
 func (r *RecordReader) corrupt(err error) error { return &CorruptError{r.path, r.pos, err} }
 
-// short turns the end of the file inside a frame into a torn end.
+// short turns an end of file inside a frame into a torn end.
 func (r *RecordReader) short(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		r.torn = true
@@ -161,11 +160,10 @@ func (r *RecordReader) block(dst []stream.Record) ([]stream.Record, error) {
 	return recs, nil
 }
 
-// damaged returns the error for a part of a frame whose checksum is wrong: a
-// torn end if the part ends in zeros, in place of the eight bytes of a
-// checksum at least, and nothing but zeros follows. A file system that lost
-// power before it wrote the data, but after it noted the file's length, leaves
-// that behind.
+// damaged returns the error for a part of a frame whose checksum is wrong. It is a
+// torn end if the part ends in zeros, at least eight (the length of a checksum),
+// and only zeros follow: that is what a file system leaves behind that lost power
+// after it recorded the length of the file but before it wrote the data.
 func (r *RecordReader) damaged(part []byte, err error) error {
 	tail := part[len(part)-sumSize:]
 	buf := make([]byte, blockSize)
@@ -188,7 +186,7 @@ func (r *RecordReader) damaged(part []byte, err error) error {
 }
 
 // readAll reads n bytes into b, which is empty, allocating as they arrive: a file
-// that ends early costs no more than it holds.
+// that ends early costs no more than its size.
 func readAll(r io.Reader, b []byte, n int) ([]byte, error) {
 	b = slices.Grow(b, min(n, 2*blockTarget))
 	for len(b) < n {
@@ -234,7 +232,7 @@ func (r *RecordReader) records(dst []stream.Record, f *frame, payload []byte) ([
 	return dst, nil
 }
 
-// maxTopics bounds how many names of topics are kept.
+// maxTopics bounds the number of cached topic names.
 const maxTopics = 4096
 
 // topic returns b as a string, the same one for the same topic.
@@ -250,16 +248,15 @@ func (r *RecordReader) topic(b []byte) string {
 	return s
 }
 
-// Finished reports, after io.EOF, whether the stream that was recorded came to
-// its end.
+// Finished reports, after io.EOF, whether the recorded stream ended.
 func (r *RecordReader) Finished() bool { return r.finished }
 
-// Torn reports, after io.EOF, whether the recording has no trailer: its writer
-// was interrupted, or is still at work.
+// Torn reports, after io.EOF, whether the recording has no trailer: its writer was
+// interrupted or is still writing.
 func (r *RecordReader) Torn() bool { return r.torn }
 
-// Position returns the end of the last whole block that was read, in bytes
-// from the start of the file.
+// Position returns the end of the last complete block that was read, in bytes from
+// the start of the file.
 func (r *RecordReader) Position() int64 { return r.pos }
 
 // Close closes the file.

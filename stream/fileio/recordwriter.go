@@ -13,16 +13,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// RecordWriter writes a recording. It is used by one goroutine at a time.
-// After a failed write every further call fails: what the file holds beyond
-// the position that the last Sync returned is then unknown.
+// RecordWriter writes a recording. It is used by one goroutine at a time. After a
+// failed write every further call fails, because it is unknown what the file
+// contains beyond the position returned by the last Sync.
 type RecordWriter struct {
 	path  string
 	f     *os.File
 	enc   *zstd.Encoder
 	chain uint64
 	pos   int64  // end of the last frame
-	raw   []byte // records of the block to come
+	raw   []byte // records of the next block
 	count uint32
 	out   []byte
 	err   error
@@ -31,9 +31,8 @@ type RecordWriter struct {
 // ErrLocked: another process, or another RecordWriter, is writing the recording.
 var ErrLocked = errors.New("another process is writing it")
 
-// CreateRecording makes a recording at path. A file that is there already must
-// be a recording without a record, as it is left by a writer that was killed
-// before it wrote one.
+// CreateRecording creates a recording at path. An existing file must be a recording
+// without records, as left by a writer that was killed before it wrote one.
 func CreateRecording(path string) (*RecordWriter, error) {
 	w, err := openRecordWriter(path, os.O_CREATE)
 	if err != nil {
@@ -58,7 +57,7 @@ func (w *RecordWriter) create(header []byte) error {
 	if err := w.write(header); err != nil {
 		return err
 	}
-	// The name must be as durable as what Sync promises.
+	// The file's name must be as durable as what Sync promises.
 	if err := syncDir(filepath.Dir(w.path)); err != nil {
 		return fmt.Errorf("fileio: %w", err)
 	}
@@ -75,9 +74,10 @@ func holdsNothing(path string) bool {
 	return err == io.EOF
 }
 
-// Reopen cuts the recording at path off at pos, which a Sync returned, and goes
-// on writing there. The frames up to pos must be there; the last of them is
-// checked as a whole, of the others the heads, which are chained to it.
+// Reopen truncates the recording at path to pos, which a Sync returned, and
+// continues writing there. The frames up to pos must exist. The last one is
+// verified completely; for the others only the headers are, which are chained to
+// it.
 func Reopen(path string, pos int64) (*RecordWriter, error) {
 	w, err := openRecordWriter(path, 0)
 	if err != nil {
@@ -90,9 +90,9 @@ func Reopen(path string, pos int64) (*RecordWriter, error) {
 	return w, nil
 }
 
-// openRecordWriter opens the file and locks it, where the system has such
-// locks: a writer that hung, and was replaced, would write into what its
-// successor goes on with. The lock ends with the process.
+// openRecordWriter opens the file and locks it, if the system has such locks: a
+// writer that hung and was replaced would otherwise write into its successor's
+// file. The lock ends with the process.
 func openRecordWriter(path string, flag int) (*RecordWriter, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|flag, 0o666)
 	if err != nil {
@@ -110,7 +110,7 @@ func openRecordWriter(path string, flag int) (*RecordWriter, error) {
 }
 
 func newRecordWriter(path string, f *os.File) (*RecordWriter, error) {
-	// The frame's own checksum covers what zstd's would.
+	// The frame's own checksum makes zstd's redundant.
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
 	if err != nil {
 		return nil, fmt.Errorf("fileio: %s: %w", path, err)
@@ -126,7 +126,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// resume follows the chain up to pos and puts the writer there.
+// resume follows the chain up to pos and positions the writer there.
 func (w *RecordWriter) resume(pos int64) error {
 	info, err := w.f.Stat()
 	if err != nil {
@@ -186,7 +186,7 @@ func (w *RecordWriter) resume(pos int64) error {
 	return w.f.Sync()
 }
 
-// Write adds a record. It may stay in memory until the next Sync or Close.
+// Write adds a record, which may stay in memory until the next Sync or Close.
 func (w *RecordWriter) Write(rec *stream.Record) error {
 	if w.err != nil {
 		return w.err
@@ -205,16 +205,15 @@ func (w *RecordWriter) Write(rec *stream.Record) error {
 	return nil
 }
 
-// maxRaw keeps the lengths of a block within their 32 bits.
+// maxRaw keeps the lengths of a block within 32 bits.
 const maxRaw = 1 << 30
 
-// flush writes the block to come.
+// flush writes the current block.
 func (w *RecordWriter) flush() error {
 	if w.count == 0 {
 		return nil
 	}
-	// The payload is compressed behind room for the head, which needs its
-	// length.
+	// The payload is compressed after a gap for the header, which needs its length.
 	out := append(w.out[:0], make([]byte, frameSize)...)
 	out = w.enc.EncodeAll(w.raw, out)
 	f := frame{kind: kindBlock, size: uint32(len(out) - frameSize), raw: uint32(len(w.raw)), count: w.count}
@@ -239,7 +238,7 @@ func (w *RecordWriter) write(b []byte) error {
 }
 
 // Sync makes all records written so far durable and returns the length of the
-// recording up to there, with which Reopen can go on after a crash.
+// recording, with which Reopen can continue after a crash.
 func (w *RecordWriter) Sync() (int64, error) {
 	if w.err != nil {
 		return 0, w.err
@@ -254,8 +253,8 @@ func (w *RecordWriter) Sync() (int64, error) {
 	return w.pos, nil
 }
 
-// Close writes the trailer, which says whether the stream came to its end or
-// was only stopped, makes everything durable and closes the file.
+// Close writes the trailer, which says whether the stream ended or was only
+// stopped, makes everything durable and closes the file.
 func (w *RecordWriter) Close(finished bool) error {
 	if w.f == nil {
 		return nil

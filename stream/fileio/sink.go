@@ -20,17 +20,16 @@ import (
 type Writer struct {
 	path string
 	enc  codec.Codec
-	text bool // a line per example
+	text bool // one line per example
 	f    *os.File
 	b    *bufio.Writer
-	z    io.WriteCloser // the compressor between b and f, nil if there is none
+	z    io.WriteCloser // the compressor between b and f; nil if there is none
 	buf  []byte
 	err  error
 }
 
-// Create makes, or empties, the data file at path, compressed if path ends in
-// .gz or .zst, and starts it with the codec's header if that has one. "-" is
-// standard output.
+// Create creates or truncates the data file at path, compressed if path ends in .gz
+// or .zst, and writes the codec's header if it has one. "-" is standard output.
 func Create(path string, enc codec.Codec) (*Writer, error) {
 	w := &Writer{path: path, enc: enc, text: enc.Name() != "msgpack", f: os.Stdout}
 	if path != stdin {
@@ -78,8 +77,7 @@ func (w *Writer) Write(ex *stream.Example) error {
 	return w.write(b)
 }
 
-// WriteValue writes a value that is encoded already. A text must be one line
-// and not blank.
+// WriteValue writes an encoded value. A text must be a single, nonblank line.
 func (w *Writer) WriteValue(value []byte) error {
 	if w.err != nil {
 		return w.err
@@ -104,8 +102,8 @@ func (w *Writer) write(value []byte) error {
 	return w.err
 }
 
-// Flush hands what was written so far to the operating system, or where the
-// file is compressed to the compressor.
+// Flush passes what has been written to the operating system or, if the file is
+// compressed, to the compressor.
 func (w *Writer) Flush() error {
 	if w.err == nil {
 		if err := w.b.Flush(); err != nil {
@@ -115,8 +113,8 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close ends the file; the data is complete only if it returns nil. Standard
-// output stays open.
+// Close ends the file. The data is complete only if it returns nil. Standard output
+// stays open.
 func (w *Writer) Close() error {
 	if w.f == nil {
 		return nil

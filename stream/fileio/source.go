@@ -1,6 +1,6 @@
-// Package fileio reads streams from files and writes them to files: data files
-// of examples, plain or compressed, and recordings of what was consumed from a
-// queue, whose format docs/formats/recording.md describes.
+// Package fileio reads streams from files and writes them to files: data files of
+// examples, plain or compressed, and recordings of what was consumed from a queue,
+// whose format docs/formats/recording.md describes.
 //
 // The API is stable.
 package fileio
@@ -24,36 +24,34 @@ const stdin = "-"
 // RecordingExt is the suffix of the names of recordings.
 const RecordingExt = ".ssr"
 
-// Options say how files are read. The zero value of each field selects its
-// default.
+// Options say how files are read. The zero value of each field selects its default.
 type Options struct {
-	// Codec is the form of data files: how records are told apart. By default
-	// the name of each file says it; standard input needs it. Recordings do
-	// not use it.
+	// Codec is the format of data files, which determines where records end. The
+	// default is given by the name of each file; standard input needs it.
+	// Recordings ignore it.
 	Codec string
-	// Header says that the first record of each csv file holds the names of
-	// its columns and is no record of the stream. See Header.
+	// Header says that the first record of each csv file has the names of its
+	// columns and is not part of the stream. See Header.
 	Header bool
-	// OnHeader, if not nil, is told that first record of each csv file, before
-	// Fetch returns records of the file. An error ends the stream.
+	// OnHeader, if not nil, is called with that first record of each csv file,
+	// before Fetch returns records of the file. An error ends the stream.
 	OnHeader func(path string, header []byte) error
-	// Start is where to begin: records below these offsets are read, counted
-	// by Skipped and not delivered. Partitions it does not hold start at their
-	// first record.
+	// Start is where to begin: records below these offsets are read and counted by
+	// Skipped, but not delivered. Other partitions start at their first record.
 	Start stream.Offsets
-	// Topic names the topic of a data file, if there is just one. By default
-	// it is the base name of the file, "stdin" for standard input.
+	// Topic is the topic of a data file, if there is only one. The default is the
+	// base name of the file, "stdin" for standard input.
 	Topic string
-	// Limit is the number of records, counted over all files and from their
-	// beginning, after which a pass ends: 0 is no limit. Records before Start
-	// count, so that a resumed run ends where an uninterrupted one does.
+	// Limit is the number of records, counted over all files from their beginning,
+	// after which a pass ends; 0 is no limit. Records before Start count, so that a
+	// resumed run ends where an uninterrupted one does.
 	Limit uint64
-	// Passes is how often the files are read one after the other, default 1.
-	// The offsets go on from pass to pass: in a data file of n records, record
-	// i of pass p, both from 0, has offset p·n+i.
+	// Passes is how often the sequence of files is read, default 1. Offsets
+	// continue from pass to pass: in a data file of n records, record i of pass p,
+	// both from 0, has offset p·n+i.
 	Passes int
-	// MaxRecordBytes is the length of the longest record, default 64 MiB. A
-	// longer one ends the stream with an error.
+	// MaxRecordBytes is the length of the longest record, default 64 MiB. A longer
+	// one ends the stream with an error.
 	MaxRecordBytes int
 }
 
@@ -67,10 +65,10 @@ type Source struct {
 	o       Options
 	paths   []string
 	pass    int
-	file    int // the next file to open
+	file    int // index of the next file to open
 	in      input
 	count   uint64         // records read in this pass
-	perPass uint64         // records in a pass, known after the first
+	perPass uint64         // records in a pass, known after the first one
 	end     stream.Offsets // past the first pass's records
 	skipped atomic.Uint64
 	torn    []string
@@ -89,8 +87,8 @@ type input interface {
 	Close() error
 }
 
-// Open returns a source of the records in the files at paths, of which "-" is
-// standard input. It opens no file; missing ones are reported by Fetch.
+// Open returns a source of the records in the files at paths, where "-" is standard
+// input. It opens no file; missing ones are reported by Fetch.
 func Open(paths []string, o Options) (*Source, error) {
 	if len(paths) == 0 {
 		return nil, errors.New("fileio: no files to read")
@@ -147,7 +145,7 @@ func (o *Options) topic(path string) string {
 	return filepath.Base(path)
 }
 
-// codec returns the form of the data file at path.
+// codec returns the format of the data file at path.
 func (o *Options) codec(path string) (string, error) {
 	if o.Codec != "" {
 		return o.Codec, nil
@@ -163,8 +161,8 @@ func (o *Options) codec(path string) (string, error) {
 	return name, nil
 }
 
-// Fetch implements stream.Source. After any error but that of ctx every further
-// call returns the same error; if ctx ends while standard input is being opened
+// Fetch implements stream.Source. After any error except that of ctx every further
+// call returns the same error. If ctx ends while standard input is being opened,
 // the source ends as well.
 func (s *Source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
 	n := len(dst)
@@ -243,7 +241,7 @@ func (s *Source) open(ctx context.Context) error {
 	return nil
 }
 
-// full reports whether the pass has as many records as it may.
+// full reports whether the pass has reached Limit.
 func (s *Source) full() bool { return s.o.Limit > 0 && s.count == s.o.Limit }
 
 // before reports whether all of the current pass lies before Start.
@@ -265,8 +263,8 @@ func (s *Source) closeInput() error {
 	return in.Close()
 }
 
-// admit gives the records from position n on the offsets of the pass, and
-// drops those before Start and beyond Limit.
+// admit sets the offsets of the records from position n on for the present pass,
+// and drops those before Start and beyond Limit.
 func (s *Source) admit(recs []stream.Record, n int) ([]stream.Record, error) {
 	kept := n
 	var p stream.Partition
@@ -277,8 +275,8 @@ func (s *Source) admit(recs []stream.Record, n int) ([]stream.Record, error) {
 			break
 		}
 		rec := &recs[k]
-		// Records come in runs of one partition, so that the maps are left alone most
-		// of the time.
+		// Records come in runs of one partition, so that the maps are rarely
+		// accessed.
 		if !begun || rec.Partition != p.ID || rec.Topic != p.Topic {
 			if begun && s.pass == 0 {
 				s.end[p] = end
@@ -315,8 +313,8 @@ func (s *Source) admit(recs []stream.Record, n int) ([]stream.Record, error) {
 // Skipped implements stream.Skipper.
 func (s *Source) Skipped() uint64 { return s.skipped.Load() }
 
-// Torn returns the recordings read so far that end without a trailer, because
-// their writer was interrupted or is still at work.
+// Torn returns the recordings read so far that end without a trailer, because their
+// writer was interrupted or is still writing.
 func (s *Source) Torn() []string { return s.torn }
 
 // Close implements stream.Source.

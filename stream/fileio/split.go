@@ -9,25 +9,26 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// blockSize is how much is read at a time; records are slices of such blocks.
+// blockSize is the number of bytes read at a time; records are slices of such
+// blocks.
 const blockSize = 64 << 10
 
-// chunks reads a file into blocks that are never written again once records
-// refer to them.
+// chunks reads a file into blocks that are never overwritten once records refer to
+// them.
 type chunks struct {
 	r   io.Reader
-	buf []byte // read and not yet taken; its spare capacity is unused
+	buf []byte // read but not taken yet; its spare capacity is unused
 	pos int64  // position of buf[0] in the decompressed file
 	eof bool
-	err error // to be returned once what came with it is taken
+	err error // to be returned once the data before it has been taken
 }
 
 // fill reads more, or finds the end of the file.
 func (c *chunks) fill() error {
 	if cap(c.buf)-len(c.buf) < blockSize/16 {
-		// What is left over from a block moves to the next one; a record longer
-		// than a block gets one twice as long each time, so that a byte is
-		// copied twice at most on average.
+		// What is left over from a block moves to the next one. A record longer
+		// than a block doubles the size each time, so that a byte is copied at most
+		// twice on average.
 		buf := make([]byte, len(c.buf), max(blockSize, 2*len(c.buf)))
 		copy(buf, c.buf)
 		c.buf = buf
@@ -61,12 +62,12 @@ func (c *chunks) take(n int) []byte {
 	return b
 }
 
-// A splitter finds the end of the first record in data. It returns 0 if data
-// does not hold all of it: the next call takes the same data with more behind
-// it. At the end of the file eof is set, and what is there is all there is.
+// A splitter finds the end of the first record in data. It returns 0 if data is
+// incomplete: the next call gets the same data with more after it. At the end of
+// the file eof is set, and no more will come.
 type splitter interface {
 	split(data []byte, eof bool) (n int, err error)
-	// value returns the record's value, nil if what was split off is none.
+	// value returns the record's value, nil if what was split off is not a record.
 	value(b []byte) []byte
 }
 
@@ -85,12 +86,12 @@ func newSplitter(name string) (splitter, error) {
 	return nil, fmt.Errorf("codec %q is unknown", name)
 }
 
-// lines splits text into lines. Blank lines are no records.
+// lines splits text into lines. Blank lines are not records.
 type lines struct {
-	comment byte // lines that start with it are no records either
+	comment byte // lines that start with it are not records either
 	quotes  bool // a line end between double quotes does not count
-	seen    int  // how far data has been looked at
-	odd     bool // the bytes seen hold an odd number of quotes
+	seen    int  // how much of data has been scanned
+	odd     bool // the scanned bytes have an odd number of quotes
 }
 
 func (l *lines) split(data []byte, eof bool) (int, error) {

@@ -6,16 +6,16 @@ import (
 	"math/rand/v2"
 )
 
-// draw is the random generator of one example. What it returns is the same on
-// every machine: it uses only operations that IEEE 754 defines to the bit,
-// never lets a product be fused with a sum, and neither math's functions nor
-// NormFloat64, whose last bits depend on the processor.
+// draw is the random generator of one example. It returns the same on every
+// machine: it uses only operations that IEEE 754 defines to the bit, prevents fused
+// multiply-adds, and avoids both package math's functions and NormFloat64, whose
+// last bits depend on the processor.
 type draw struct{ pcg rand.PCG }
 
 // seed starts the generator of example i of the stream base. The number is
 // scrambled (finalizer of SplitMix64: Steele, Lea, Flood, "Fast splittable
-// pseudorandom number generators", OOPSLA 2014) because PCG states that are
-// close start with sequences that are alike.
+// pseudorandom number generators", OOPSLA 2014), because nearby states of PCG start
+// with similar sequences.
 func (d *draw) seed(base, i uint64) {
 	z := i + 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -24,7 +24,7 @@ func (d *draw) seed(base, i uint64) {
 	d.pcg.Seed(base, z)
 }
 
-// uniform returns a number from [0, 1), a multiple of 2⁻⁵³.
+// uniform returns a multiple of 2⁻⁵³ from [0, 1).
 func (d *draw) uniform() float64 { return float64(d.pcg.Uint64()>>11) * 0x1p-53 }
 
 // intn returns a number from 0 to n-1.
@@ -33,8 +33,8 @@ func (d *draw) intn(n int) int {
 	return int(hi)
 }
 
-// normal returns a number from the standard normal distribution (Box, Muller,
-// "A note on the generation of random normal deviates", 1958).
+// normal returns a standard normal number (Box, Muller, "A note on the generation
+// of random normal deviates", 1958).
 func (d *draw) normal() float64 {
 	u := 1 - d.uniform() // (0, 1]
 	_, c := sinCos(d.uniform())

@@ -6,15 +6,15 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
-// turns returns how far something that moves by rate per example has come at
+// moved returns how far something that moves by rate per example has moved at
 // example i.
-func turns(rate float64, i uint64) float64 { return float64(rate * float64(i)) }
+func moved(rate float64, i uint64) float64 { return float64(rate * float64(i)) }
 
 // floor returns the largest integer not above v.
 func floor(v float64) int { return int(math.Floor(v)) }
 
-// bounce returns where a point that starts at v in [0,1] and is thrown back
-// at both ends is after moving by way.
+// bounce returns where a point that starts at v in [0,1] is after moving by way,
+// reflected at both ends.
 func bounce(v, way float64) float64 {
 	v += way
 	v -= 2 * math.Floor(v/2) // [0, 2)
@@ -24,15 +24,14 @@ func bounce(v, way float64) float64 {
 	return v
 }
 
-// rbfConcept: a centroid is drawn by weight; the example lies in a random
-// direction from its centre, at a normal distance with the centroid's standard
-// deviation, and has its class. Drifting centroids move at a constant speed
-// and bounce off the sides of the unit cube.
+// rbfConcept: a centroid is drawn by weight. The example has its class and lies in
+// a random direction from its centre, at a normally distributed distance with the
+// centroid's standard deviation. Drifting centroids move at a constant speed and
+// bounce off the sides of the unit cube.
 //
-// Two things differ from MOA. The classes of the centroids alternate, so that
-// both exist. A centroid that reaches a side is thrown back by as much as it
-// would have left the cube, where MOA puts it onto the side; so its place is a
-// function of time.
+// Two things differ from MOA. The classes of the centroids alternate, so that both
+// classes exist. A centroid that reaches a side is reflected, where MOA puts it
+// onto the side; so its position is a function of time.
 type rbfConcept struct {
 	centroids []centroid
 	total     float64 // sum of the weights
@@ -40,7 +39,7 @@ type rbfConcept struct {
 }
 
 type centroid struct {
-	centre, way []float64 // way: direction of the drift, nil if it has none
+	centre, way []float64 // way: direction of the drift, nil if there is none
 	y           float64
 	spread      float64
 	weight      float64
@@ -85,8 +84,8 @@ func newRBF(s settings, r *rng.Source) *rbfConcept {
 	return c
 }
 
-// direction sets way to a vector of length 1, drawn as MOA does: each
-// component uniform in [−1, 1) before it is scaled.
+// direction sets way to a random unit vector, drawn as MOA does: each component is
+// uniform in [−1, 1) before scaling.
 func (d *draw) direction(way []float64) {
 	for {
 		sum := 0.0
@@ -113,8 +112,8 @@ func (c *rbfConcept) example(i uint64, d *draw, x []float32) float64 {
 			break
 		}
 	}
-	// The direction goes through x, which is float32: its length need not be
-	// exact, but it must be the same everywhere.
+	// The direction goes through x, which is float32. Its length need not be exact,
+	// but it must be the same everywhere.
 	sum := 0.0
 	for sum == 0 {
 		for j := range x {
@@ -126,7 +125,7 @@ func (c *rbfConcept) example(i uint64, d *draw, x []float32) float64 {
 	for j := range x {
 		v := m.centre[j]
 		if m.way != nil {
-			v = bounce(v, float64(turns(c.speed, i)*m.way[j]))
+			v = bounce(v, float64(moved(c.speed, i)*m.way[j]))
 		}
 		x[j] = float32(v + float64(length*float64(x[j])))
 	}
@@ -134,9 +133,9 @@ func (c *rbfConcept) example(i uint64, d *draw, x []float32) float64 {
 }
 
 // waveform: class k of three is a random convex combination of two of three
-// triangular waves, sampled at 21 places with standard normal noise. The label
-// is +1 for one of the classes and −1 for the two others: the problem of the
-// book has three classes, ours two.
+// triangular waves, sampled at 21 places with standard normal noise. The label is
+// +1 for one class and −1 for the two others: the problem in the book has three
+// classes, this one two.
 func waveform() kind {
 	return kind{
 		Info: Info{
@@ -167,7 +166,7 @@ func waveform() kind {
 	}
 }
 
-// waves is the number of places at which the waves are sampled.
+// waves is the number of places where the waves are sampled.
 const waves = 21
 
 // wave returns wave k of 0, 1, 2 at place m from 1 to 21: triangles of height 6
@@ -177,12 +176,11 @@ func wave(k, m int) float64 {
 	return float64(max(6-max(m, -m), 0))
 }
 
-// wavePairs are the waves of which the classes consist.
+// wavePairs are the pairs of waves that make up the classes.
 var wavePairs = [3][2]int{{0, 1}, {0, 2}, {1, 2}}
 
-// rare: standard normal features, around 0 for one class and around a point on
-// the diagonal for the other. The best rule is linear, and its AUC is
-// Φ(distance/√2).
+// rare: standard normal features, around 0 for one class and around a point on the
+// diagonal for the other. The best rule is linear, and its AUC is Φ(distance/√2).
 func rare() kind {
 	return kind{
 		Info: Info{

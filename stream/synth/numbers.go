@@ -2,9 +2,9 @@ package synth
 
 import "github.com/streamsvm/streamsvm/internal/rng"
 
-// friedman: x uniform in [0,1)^dim, of which five features make a number.
-// After every block of examples the five are others: those five places further
-// on, round and round.
+// friedman: x is uniform in [0,1)^dim, and five features determine a number. After
+// every block of examples the five features are replaced by the next five,
+// cyclically.
 func friedman() kind {
 	return kind{
 		Info: Info{
@@ -28,7 +28,7 @@ func friedman() kind {
 				}
 				shift := uint64(0)
 				if block > 0 {
-					shift = 5 * (i / block % uint64(len(x))) // of the features, without overflow
+					shift = 5 * (i / block % uint64(len(x))) // offset of the features, without overflow
 				}
 				at := func(k uint64) float64 { return float64(x[(k+shift)%uint64(len(x))]) }
 				sin, _ := sinCos(at(0) * at(1) / 2)

@@ -12,8 +12,8 @@ func sign(yes bool) float64 {
 	return -1
 }
 
-// sea: x uniform in [0,10)³, +1 if x₁+x₂ ≤ θ; x₃ tells nothing. θ
-// changes abruptly after every block of examples.
+// sea: x is uniform in [0,10)³, and the label is +1 if x₁+x₂ ≤ θ; x₃ is irrelevant.
+// θ changes abruptly after every block of examples.
 func sea() kind {
 	thetas := [...]float64{8, 9, 7, 9.5}
 	return kind{
@@ -42,12 +42,12 @@ func sea() kind {
 	}
 }
 
-// hyperplaneConcept: x uniform in [0,1)^dim, +1 if Σ w_j x_j ≥ ½ Σ w_j. The
-// first weights drift: each step adds ±magnitude to every one of them, and the
-// sign of each changes with probability reverse.
+// hyperplaneConcept: x is uniform in [0,1)^dim, and the label is +1 if Σ w_j x_j ≥
+// ½ Σ w_j. The first weights drift: each step adds ±magnitude to each of them, and
+// the sign of each flips with probability reverse.
 type hyperplaneConcept struct {
 	w, step            []float64
-	at                 uint64 // w is that of example at
+	at                 uint64 // the example that w belongs to
 	magnitude, reverse float64
 	r                  *rng.Source
 }
@@ -108,8 +108,8 @@ func (c *hyperplaneConcept) example(i uint64, d *draw, x []float32) float64 {
 	return sign(f >= 0)
 }
 
-// checkerboard: x uniform in the unit square, coloured like a chequerboard
-// that may rotate about its centre.
+// checkerboard: x is uniform in the unit square, coloured like a checkerboard that
+// may rotate about its centre.
 func checkerboard() kind {
 	return kind{
 		Info: Info{
@@ -127,7 +127,7 @@ func checkerboard() kind {
 				x[0], x[1] = float32(d.uniform()), float32(d.uniform())
 				a, b := float64(x[0]), float64(x[1])
 				if rotation != 0 {
-					sin, cos := sinCos(turns(rotation, i))
+					sin, cos := sinCos(moved(rotation, i))
 					a, b = a-0.5, b-0.5
 					a, b = float64(cos*a)+float64(sin*b)+0.5, float64(cos*b)-float64(sin*a)+0.5
 				}
@@ -137,9 +137,9 @@ func checkerboard() kind {
 	}
 }
 
-// moons: two interleaving half circles of radius 1, the upper one about
-// (0,0) with label +1, the lower one about (1,½) with label −1, and normal
-// noise on both coordinates; all of it may rotate about (½,¼).
+// moons: two interleaving half circles of radius 1, the upper one about (0,0) with
+// label +1, the lower one about (1,½) with label −1, with normal noise on both
+// coordinates. All of it may rotate about (½,¼).
 func moons() kind {
 	return kind{
 		Info: Info{
@@ -161,7 +161,7 @@ func moons() kind {
 				a += float64(spread * d.normal())
 				b += float64(spread * d.normal())
 				if rotation != 0 {
-					sin, cos := sinCos(turns(rotation, i))
+					sin, cos := sinCos(moved(rotation, i))
 					a, b = a-0.5, b-0.25
 					a, b = float64(cos*a)-float64(sin*b)+0.5, float64(cos*b)+float64(sin*a)+0.25
 				}

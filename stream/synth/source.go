@@ -8,15 +8,15 @@ import (
 )
 
 // Source delivers the examples of a generator as records of one partition, in a
-// wire form. It implements stream.Source.
+// wire format. It implements stream.Source.
 type Source struct {
 	g   *Generator
 	enc stream.Encoder
 	end uint64
 }
 
-// NewSource returns a source of the examples from where g is, which belongs to
-// the source from now on, up to the one with number end; 0 is no end.
+// NewSource returns a source of the examples of g from its position up to the one
+// with number end; 0 is no end. The source takes ownership of g.
 func NewSource(g *Generator, enc stream.Encoder, end uint64) *Source {
 	return &Source{g: g, enc: enc, end: end}
 }

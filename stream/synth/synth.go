@@ -1,14 +1,14 @@
-// Package synth generates synthetic streams of labelled examples with and
-// without concept drift, for demonstrations, tests and measurements.
+// Package synth generates synthetic streams of labelled examples with and without
+// concept drift, for demonstrations, tests and measurements.
 //
-// A stream is a pure function of its name, its options and a seed: example i
-// is the same however it is reached, on every machine. To that end each
-// example has a random generator of its own, seeded with its number, and all
-// arithmetic is elementary: see draw.
+// A stream is a pure function of its name, its options and a seed: example i is the
+// same on every machine, however it is reached. To that end each example has its
+// own random generator, seeded with its number, and all arithmetic is elementary;
+// see draw.
 //
-// Every label is a function of the features as they are delivered, except for
-// moons, rare, rbf and waveform, whose classes overlap by definition; then the
-// option "noise" flips labels at random. The labels of friedman are numbers.
+// Every label is a function of the features as delivered, except for moons, rare,
+// rbf and waveform, whose classes overlap by definition. The option "noise" flips
+// labels at random. The labels of friedman are numbers.
 //
 // The API is stable.
 package synth
@@ -30,7 +30,7 @@ import (
 type Option struct {
 	Name    string
 	Default float64
-	// Min and Max bound the value, both included.
+	// Min and Max are inclusive bounds.
 	Min, Max float64
 	// Integer says that the value must be a whole number.
 	Integer bool
@@ -47,11 +47,11 @@ type Info struct {
 	Regress bool
 }
 
-// concept is what one stream consists of.
+// concept generates the examples of one stream.
 type concept struct {
 	dim int // number of features
-	// example writes the features of example i into x and returns its label,
-	// +1 or −1 or a number, before noise. The calls come with increasing i.
+	// example writes the features of example i to x and returns its label before
+	// noise: +1 or −1, or a number. It is called with increasing i.
 	example func(i uint64, d *draw, x []float32) float64
 }
 
@@ -97,13 +97,13 @@ type Generator struct {
 	c                 concept
 	regress           bool
 	noise, unlabelled float64
-	base              uint64 // tells the streams of different seeds apart
+	base              uint64 // differs between seeds
 	next              uint64
 	d                 draw
 }
 
-// New returns the generator called name at the start of its stream. opts holds
-// values for the options that List describes; the others keep their defaults.
+// New returns the generator called name at the start of its stream. opts overrides
+// the defaults of the options that List describes.
 func New(name string, seed uint64, opts map[string]string) (*Generator, error) {
 	all := kinds()
 	at := slices.IndexFunc(all, func(k kind) bool { return k.Name == name })
@@ -125,7 +125,7 @@ func New(name string, seed uint64, opts map[string]string) (*Generator, error) {
 	return g, nil
 }
 
-// parse checks opts and adds the defaults.
+// parse validates opts and adds the defaults.
 func (k *kind) parse(opts map[string]string) (settings, error) {
 	s := make(settings, len(k.Options))
 	for _, o := range k.Options {
@@ -168,9 +168,8 @@ func (g *Generator) Dim() int { return g.c.dim }
 // Position returns the number of the next example, from 0.
 func (g *Generator) Position() uint64 { return g.next }
 
-// Skip skips n examples. It takes constant time, but for hyperplane,
-// whose drift is a random walk: there the next example takes time proportional
-// to n, a few nanoseconds each.
+// Skip skips n examples. It takes constant time, except for hyperplane, whose drift
+// is a random walk: there the next example takes a few nanoseconds per skipped one.
 func (g *Generator) Skip(n uint64) { g.next += n }
 
 // Next sets *ex to the next example. Its memory is fresh; Seq counts from 1.

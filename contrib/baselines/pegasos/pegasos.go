@@ -1,4 +1,5 @@
-// Package pegasos is kernel Pegasos as a stream learner.
+// Package pegasos learns a kernel SVM from a stream with Pegasos, by stochastic
+// subgradient steps.
 //
 // Options are stable; the package has no other API.
 package pegasos

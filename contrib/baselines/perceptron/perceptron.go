@@ -1,4 +1,5 @@
-// Package perceptron is the online kernel perceptron.
+// Package perceptron learns a kernel classifier from a stream with the perceptron
+// rule, on a budget of support vectors.
 //
 // Options are stable; the package has no other API.
 package perceptron

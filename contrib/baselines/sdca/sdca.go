@@ -1,5 +1,5 @@
-// Package sdca is stochastic dual coordinate ascent with kernels on the buffer
-// of a stream.
+// Package sdca learns a kernel SVM from a stream by stochastic dual coordinate
+// ascent, on a buffer of examples.
 //
 // Options are stable; the package has no other API.
 package sdca

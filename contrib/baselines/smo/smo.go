@@ -1,4 +1,5 @@
-// Package smo is sequential minimal optimisation on the buffer of a stream.
+// Package smo learns a kernel SVM from a stream by sequential minimal optimisation,
+// on a buffer of examples.
 //
 // Options are stable; the package has no other API.
 package smo

@@ -1,11 +1,10 @@
-// Package admit bounds what the clients of an HTTP server can make it hold: the
-// bytes of requests and answers under way as a whole, the requests and connections
-// at a time, and how long each may take.
+// Package admit protects an HTTP server against overload: it bounds the bytes of
+// requests and responses in memory, the concurrent requests and connections, and
+// the time that each may take.
 //
-// Bytes are reserved as they arrive, not as they are announced, so that a client
-// that sends slowly holds little. Nothing here is needed to answer whether the
-// service is healthy, and for its metrics, so these are answered when everything
-// else is used up.
+// Bytes are reserved as they arrive, not as announced, so that a client that sends
+// slowly holds little. Health checks and metrics need none of these resources, so
+// they are answered even when everything is used up.
 package admit
 
 import (
@@ -22,52 +21,54 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// DefaultBytes is how many bytes of requests and answers are held by default.
+// DefaultBytes is the default of Options.Bytes.
 const DefaultBytes = 64 << 20
 
-// Free is how many bytes each request may hold that are not counted. The bound on
-// requests bounds them. A small request is thus answered while large ones hold all
-// there is to hold.
+// Free is the number of bytes per request that do not count towards Bytes; the
+// limit on requests bounds them. So a small request is answered even while large
+// ones use up the limit.
 const Free = 32 << 10
 
-// piece is how many bytes have to go over the connection within Options.Stall.
+// piece is the number of bytes that must be transferred within Options.Stall.
 const piece = 64 << 10
 
-// Options are the limits. Those that are 0 are the defaults.
+// Options are the limits; 0 stands for the default.
 type Options struct {
-	// Bytes are those of requests and answers; default DefaultBytes.
+	// Bytes bounds the bytes of requests and responses in memory; default
+	// DefaultBytes.
 	Bytes int64
-	// Requests at a time, of those that Begin is called for; default 2048.
+	// Requests bounds the concurrent requests admitted by Begin; default 2048.
 	Requests int64
-	// Pages at a time, of those that Page is called for; default 32.
+	// Pages bounds the concurrent requests wrapped by Page; default 32.
 	Pages int64
-	// Conns are connections; default 4096.
+	// Conns bounds the connections; default 4096.
 	Conns int64
-	// Wait is how long a request that holds bytes waits for more before it is
-	// refused; default 1 s.
+	// Wait is how long a request that already holds bytes waits for more before it
+	// is refused; default 1 s.
 	Wait time.Duration
-	// Stall is how long 64 KiB of a body or an answer may take; default 10 s.
+	// Stall is the longest time for 64 KiB of a body or a response; default 10 s.
 	Stall time.Duration
-	// Body is how long a body may take; default 1 min. An answer may take twice that.
+	// Body is the longest time for a body; default 1 min. A response may take twice
+	// that.
 	Body time.Duration
-	// Rejected, if not nil, is called with the reason when a request or a
-	// connection is refused: one of Reasons.
+	// Rejected, if not nil, is called when a request or a connection is refused,
+	// with one of Reasons.
 	Rejected func(reason string)
 }
 
-// Reasons are why requests and connections are refused.
+// Reasons lists why requests and connections are refused.
 func Reasons() []string { return []string{"busy", "bytes", "connections", "requests", "size", "slow"} }
 
-// An Error says why a request is refused.
+// An Error says why a request was refused.
 type Error struct {
-	Code   int    // status: 408, 413 or 503
+	Code   int    // HTTP status: 408, 413 or 503
 	Reason string // one of Reasons
 	Text   string
 }
 
 func (e *Error) Error() string { return e.Text }
 
-// Limits are those of one server.
+// Limits are the limits of one server.
 type Limits struct {
 	o     Options
 	bytes *semaphore.Weighted
@@ -93,7 +94,7 @@ func New(o Options) *Limits {
 	return &Limits{o: o, bytes: semaphore.NewWeighted(o.Bytes), pages: semaphore.NewWeighted(o.Pages)}
 }
 
-// Held returns how many bytes are held that count.
+// Held returns the number of counted bytes in memory.
 func (l *Limits) Held() int64 { return l.held.Load() }
 
 // Refused counts a refusal and returns its error.
@@ -104,9 +105,9 @@ func (l *Limits) Refused(code int, reason, format string, args ...any) error {
 	return &Error{code, reason, fmt.Sprintf(format, args...)}
 }
 
-// Server returns a server for the handler, without an address. Its times bound
-// headers, connections on which nothing happens, and whatever has no stricter
-// bound: requests by Options.Body, their answers by twice that.
+// Server returns a server for the handler, without an address. Its timeouts bound
+// headers, idle connections, and whatever has no stricter bound: requests by
+// Options.Body, responses by twice that.
 func (l *Limits) Server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -119,14 +120,14 @@ func (l *Limits) Server(h http.Handler) *http.Server {
 
 const tooManyConns = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
-// conn refuses the connection that is one too many at once: one that waited to be
-// accepted would look like a server that hangs.
+// conn refuses connections beyond the limit at once. If they waited to be accepted,
+// the server would appear to hang.
 func (l *Limits) conn(c net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateNew:
 		if l.conns.Add(1) > l.o.Conns {
 			_ = l.Refused(http.StatusServiceUnavailable, "connections", "there are too many connections")
-			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // an empty buffer takes it
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // the buffer is empty, so this succeeds
 			_, _ = io.WriteString(c, tooManyConns)
 			_ = c.Close()
 		}
@@ -135,8 +136,8 @@ func (l *Limits) conn(c net.Conn, s http.ConnState) {
 	}
 }
 
-// Page bounds how many answers of h there are at a time, which are much larger
-// than their requests.
+// Page bounds the concurrent responses of h, which are much larger than their
+// requests.
 func (l *Limits) Page(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !l.pages.TryAcquire(1) {
@@ -151,17 +152,17 @@ func (l *Limits) Page(h http.Handler) http.Handler {
 	})
 }
 
-// A Request is one that has been admitted.
+// A Request is an admitted request.
 type Request struct {
 	l     *Limits
 	w     http.ResponseWriter
 	r     *http.Request
 	rc    *http.ResponseController
 	held  int64
-	until time.Time // when the whole answer must have gone; zero before it begins
+	until time.Time // deadline of the whole response; zero before it begins
 }
 
-// Begin admits a request, until End. The error is an *Error.
+// Begin admits a request until End. The error is an *Error.
 func (l *Limits) Begin(w http.ResponseWriter, r *http.Request) (Request, error) {
 	if l.requests.Add(1) > l.o.Requests {
 		l.requests.Add(-1)
@@ -170,15 +171,15 @@ func (l *Limits) Begin(w http.ResponseWriter, r *http.Request) (Request, error) 
 	return Request{l: l, w: w, r: r, rc: http.NewResponseController(w)}, nil
 }
 
-// End gives back what the request holds.
+// End releases what the request holds.
 func (q *Request) End() {
 	q.release(q.held)
 	q.l.requests.Add(-1)
 }
 
-// Hold says how many bytes the request holds from now on, Free ones included. If
-// there are not so many, a request that already holds some waits a little. The error is an *Error, or that of the
-// context of the request.
+// Hold sets the number of bytes that the request holds, including Free ones. If
+// there are not enough, a request that already holds some waits a little. The error
+// is an *Error, or that of the request's context.
 func (q *Request) Hold(n int) error {
 	more := max(0, int64(n)-Free) - q.held
 	switch {
@@ -188,7 +189,7 @@ func (q *Request) Hold(n int) error {
 	case q.held+more > q.l.o.Bytes:
 		return q.l.Refused(http.StatusRequestEntityTooLarge, "size", "the request and its answer take more than the %d bytes that all requests may: send fewer rows", q.l.o.Bytes)
 	case !q.l.bytes.TryAcquire(more):
-		if q.held == 0 { // those that have begun would wait behind it, and none would end
+		if q.held == 0 { // requests in progress would wait behind it, and none would end
 			return q.l.Refused(http.StatusServiceUnavailable, "bytes", "other requests hold too many bytes: try again")
 		}
 		ctx, cancel := context.WithTimeout(q.r.Context(), q.l.o.Wait)
@@ -217,9 +218,10 @@ func (q *Request) release(n int64) {
 	q.l.bytes.Release(n)
 }
 
-// ReadBody reads the body, of at most so many bytes, to the memory of buf or
-// to more. The request holds other bytes besides. On errors the connection is
-// closed after the answer, because what is left of the body is not waited for.
+// ReadBody reads the body, of at most most bytes, into the memory of buf or more.
+// other is the number of other bytes that the request holds. After an error the
+// connection is closed with the response, so that nobody waits for the rest of the
+// body.
 func (q *Request) ReadBody(buf []byte, most int64, other int) ([]byte, error) {
 	buf = buf[:0]
 	tooLarge := func() error {
@@ -233,7 +235,7 @@ func (q *Request) ReadBody(buf []byte, most int64, other int) ([]byte, error) {
 	for due := 0; ; {
 		if len(buf) == cap(buf) {
 			n := max(2*cap(buf), 2<<10)
-			if l := q.r.ContentLength; l >= 0 { // and room to see the end
+			if l := q.r.ContentLength; l >= 0 { // and room to detect the end
 				n = min(n, max(int(l), len(buf))+512)
 			}
 			if err := q.Hold(n + other); err != nil {
@@ -258,7 +260,7 @@ func (q *Request) ReadBody(buf []byte, most int64, other int) ([]byte, error) {
 		case err == nil:
 			continue
 		case errors.Is(err, io.EOF):
-			// The server waits for the client to go away meanwhile.
+			// Meanwhile, let the server notice when the client goes away.
 			_ = q.rc.SetReadDeadline(time.Time{})
 			return buf, nil
 		case errors.As(err, &large):
@@ -270,8 +272,8 @@ func (q *Request) ReadBody(buf []byte, most int64, other int) ([]byte, error) {
 	}
 }
 
-// Write writes a part of the answer. A client that takes it too slowly is an
-// error.
+// Write writes a part of the response. It returns an error if the client reads too
+// slowly.
 func (q *Request) Write(b []byte) (n int, err error) {
 	if q.until.IsZero() {
 		q.until = time.Now().Add(2 * q.l.o.Body)

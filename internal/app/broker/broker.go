@@ -1,9 +1,9 @@
-// Package broker runs a broker that speaks the Kafka protocol inside the
-// process, for the demo, for trying things out and for tests.
+// Package broker embeds a Kafka-compatible broker in the process, for the demo, for
+// trying things out, and for tests.
 //
-// It is franz-go's kfake: one process, no replication, no throttling. It is
-// not Apache Kafka, and nothing that matters should be kept in it. Records are
-// kept forever unless a topic's retention.ms says otherwise.
+// It is franz-go's kfake: one process, no replication, no throttling. It is not
+// Apache Kafka and should not hold data that matters. Records are kept forever
+// unless a topic's retention.ms says otherwise.
 package broker
 
 import (
@@ -28,23 +28,22 @@ type AddrError struct {
 
 func (e *AddrError) Error() string { return fmt.Sprintf("broker: address %q: %v", e.Addr, e.Err) }
 
-// Options of Start. The zero value gives a random loopback port and a log in
-// memory.
+// Options are the options of Start. The zero value gives a random loopback port and
+// a log in memory.
 type Options struct {
-	// Addr is host:port to listen on; empty is "127.0.0.1:0". The host must be
-	// a loopback address, because the broker asks nobody who they are. Port 0
-	// picks a free one.
+	// Addr is the host:port to listen on; empty is "127.0.0.1:0". The host must be
+	// a loopback address, because the broker has no authentication. Port 0 picks a
+	// free port.
 	Addr string
-	// DataDir holds topics, records and group offsets over restarts, also over
-	// SIGKILL, which aborts the transactions that are open; it is created if absent.
-	// Empty keeps the whole log in memory.
+	// DataDir keeps topics, records and group offsets across restarts, even after
+	// SIGKILL, which aborts open transactions. It is created if absent. Empty keeps
+	// the log in memory.
 	DataDir string
-	// Log receives the broker's errors and warnings; nil drops them.
+	// Log receives the broker's errors and warnings; nil discards them.
 	Log *slog.Logger
-	// TLS, if not nil, makes connections encrypted.
+	// TLS, if not nil, encrypts connections.
 	TLS *tls.Config
-	// Listen and Dial, if not nil, are used in place of the operating system's
-	// network.
+	// Listen and Dial, if not nil, replace the operating system's network.
 	Listen func(network, address string) (net.Listener, error)
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	// More are further options of the broker.
@@ -89,8 +88,8 @@ func Start(o Options) (*Broker, error) {
 		kfake.BrokerConfigs(map[string]string{
 			"log.cleaner.backoff.ms":       "10000",
 			"group.min.session.timeout.ms": "1000",
-			// Streams are replayed with their original timestamps, which may be
-			// years old; and kfake applies retention to compacted topics too.
+			// Replayed streams keep their original timestamps, which may be years
+			// old; and kfake applies retention to compacted topics, too.
 			"log.retention.ms": "-1",
 		}),
 	}
@@ -116,7 +115,7 @@ func Start(o Options) (*Broker, error) {
 	b := &Broker{cluster: c, addr: c.ListenAddrs()[0], dir: o.DataDir}
 	if killed {
 		if err := b.endTransactions(o); err != nil {
-			c.Close() // and not b: what was open is still
+			c.Close() // not b: open transactions must stay open for the next start
 			return nil, fmt.Errorf("broker: ending the transactions that were open: %w", err)
 		}
 	}
@@ -130,18 +129,17 @@ func (b *Broker) Addr() string { return b.addr }
 func (b *Broker) Close() {
 	b.cluster.Close()
 	if b.dir != "" {
-		_ = os.WriteFile(filepath.Join(b.dir, closedFile), nil, 0o666) // else the next start looks for open transactions
+		_ = os.WriteFile(filepath.Join(b.dir, closedFile), nil, 0o666) // otherwise the next start looks for open transactions
 	}
 }
 
-// Cluster is what runs, for tests that disturb it.
+// Cluster returns the kfake cluster, for tests that disturb it.
 func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
 
-// Compact cleans the compacted topics now.
+// Compact compacts the compacted topics now.
 func (b *Broker) Compact() { b.cluster.Compact() }
 
-// logger passes warnings and errors on; the rest is the chatter of every
-// request.
+// logger forwards warnings and errors; the rest is about every single request.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Logf(level kfake.LogLevel, format string, args ...any) {

@@ -16,11 +16,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// closedFile is in a data directory whose broker has been closed.
+// closedFile exists in a data directory whose broker was closed.
 const closedFile = "closed"
 
-// wasKilled reports whether dir is that of a broker that has not been closed, and
-// takes note that the one that begins now has not been.
+// wasKilled reports whether dir belongs to a broker that was not closed, and
+// removes the mark for the broker that starts now.
 func wasKilled(dir string) (bool, error) {
 	err := os.Remove(filepath.Join(dir, closedFile))
 	if err == nil {
@@ -36,10 +36,10 @@ func wasKilled(dir string) (bool, error) {
 	return len(old) > 0, err
 }
 
-// endTransactions marks as aborted what was open when the broker was killed. kfake
-// takes it for aborted too, but writes no marker: a reader would go on to drop what
-// the same producer commits later, and kfake itself, if it is killed once more,
-// would take it for committed then. Meanwhile nobody gets a producer id, so that
+// endTransactions aborts the transactions that were open when the broker was
+// killed. kfake treats them as aborted, too, but writes no marker. A reader would
+// then also drop what the same producer commits later, and kfake, if killed once
+// more, would treat it as committed. Meanwhile nobody gets a producer id, so that
 // nobody writes in between.
 func (b *Broker) endTransactions(o Options) error {
 	done := make(chan struct{})
@@ -51,12 +51,12 @@ func (b *Broker) endTransactions(o Options) error {
 		}
 		b.cluster.KeepControl()
 		resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
-		resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // clients try again
+		resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // clients retry
 		return resp, nil, true
 	})
 	defer close(done)
 
-	opts := []kgo.Opt{kgo.SeedBrokers(b.addr), kgo.MaxVersions(kversion.V2_8_0())} // topics by name
+	opts := []kgo.Opt{kgo.SeedBrokers(b.addr), kgo.MaxVersions(kversion.V2_8_0())} // with topics by name
 	if o.Dial != nil {
 		opts = append(opts, kgo.Dialer(o.Dial))
 	}
@@ -68,7 +68,7 @@ func (b *Broker) endTransactions(o Options) error {
 		return err
 	}
 	defer c.Close()
-	ctx := context.Background() // all logs are read, however long they are
+	ctx := context.Background() // all logs must be read, however long they are
 	all := kmsg.NewPtrMetadataRequest()
 	meta, err := all.RequestWith(ctx, c)
 	if err != nil {
@@ -91,13 +91,13 @@ func (b *Broker) endTransactions(o Options) error {
 }
 
 // undecided returns the producers, with their epochs, that have written in a
-// transaction to a part of a partition where all are over, without a marker that
-// says how it has ended.
+// transaction to a part of a partition where all transactions are over, without a
+// marker that says how it ended.
 func undecided(ctx context.Context, c *kgo.Client, topic string, partition int32) (map[int64]int16, error) {
 	open := map[int64]int16{}
 	first := kmsg.NewPtrListOffsetsRequest()
 	lt, lp := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
-	lp.Partition, lp.Timestamp = partition, -2 // the first
+	lp.Partition, lp.Timestamp = partition, -2 // the first offset
 	lt.Topic, lt.Partitions = topic, append(lt.Partitions, lp)
 	first.Topics = append(first.Topics, lt)
 	at, err := first.RequestWith(ctx, c)
@@ -110,7 +110,7 @@ func undecided(ctx context.Context, c *kgo.Client, topic string, partition int32
 	}
 	for next := listed.Offset; ; {
 		req := kmsg.NewPtrFetchRequest()
-		req.MaxWaitMillis, req.MaxBytes, req.IsolationLevel = 0, 8<<20, 1 // up to the first that is open now
+		req.MaxWaitMillis, req.MaxBytes, req.IsolationLevel = 0, 8<<20, 1 // up to the first transaction that is still open
 		ft, fp := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
 		fp.Partition, fp.FetchOffset, fp.PartitionMaxBytes = partition, next, 8<<20
 		ft.Topic, ft.Partitions = topic, append(ft.Partitions, fp)
@@ -127,7 +127,7 @@ func undecided(ctx context.Context, c *kgo.Client, topic string, partition int32
 		for rest := got.RecordBatches; len(rest) >= 61; {
 			n := 12 + int(int32(binary.BigEndian.Uint32(rest[8:])))
 			if n < 61 || n > len(rest) {
-				break // the last one may be cut off
+				break // the last batch may be truncated
 			}
 			var batch kmsg.RecordBatch
 			if err := batch.ReadFrom(rest[:n]); err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// completeWord is the command that the scripts of shells call: with the words of
-// a line behind the program's name, the last of which is not complete.
+// completeWord is the command that the shells' completion scripts call, with the
+// words of a line after the program's name, the last of which is incomplete.
 const completeWord = "__complete"
 
-// files is the answer that leaves the word to the shell: it names a file.
+// files is the answer that leaves completion to the shell: the word is a file name.
 const files = ":files"
 
-// scripts have a shell ask the program what may follow. NAME stands for the
+// scripts make a shell ask the program for completions. NAME stands for the
 // program's name.
 var scripts = map[string]string{
 	"bash": `# bash completion for NAME. To load it: source <(NAME completion bash)
@@ -71,7 +71,7 @@ complete -c NAME -f -a '(__NAME_complete)'
 `,
 }
 
-// completion writes the script for a shell.
+// completion prints the completion script for a shell.
 func (p *Program) completion(args []string, out io.Writer) error {
 	shells := slices.Sorted(maps.Keys(scripts))
 	if len(args) != 1 {
@@ -85,8 +85,8 @@ func (p *Program) completion(args []string, out io.Writer) error {
 	return err
 }
 
-// complete writes the words that may stand where the last of words does, one in a
-// line, behind a tab what each means.
+// complete prints the possible completions of the last word, one per line, each
+// followed by a tab and its meaning.
 func (p *Program) complete(words []string, out io.Writer) {
 	if len(words) == 0 {
 		words = []string{""}

@@ -27,7 +27,7 @@ func (d *Document) Set(text string) error {
 // Type implements pflag.Value.
 func (d *Document) Type() string { return "document" }
 
-// take makes a node of a configuration file the document.
+// take sets the document from a node of a configuration file.
 func (d *Document) take(n *yaml.Node, at Origin) error {
 	b, err := yaml.Marshal(n)
 	d.Text, d.inline = at.String(), string(b)

@@ -23,8 +23,9 @@ const (
 	IO          Code = 74 // reading or writing failed
 	Temporary   Code = 75 // try again later
 	Config      Code = 78 // the configuration file or the environment is wrong
-	// Fenced: another process has taken over. A supervisor must not start this one
-	// again, or the two take over from each other for ever. Not in sysexits.h.
+	// Fenced: another process has taken over. A supervisor must not restart this
+	// one, or the two would take over from each other forever. It is not in
+	// sysexits.h.
 	Fenced Code = 79
 )
 
@@ -68,8 +69,8 @@ func Failf(code Code, format string, args ...any) error {
 	return Fail(code, fmt.Errorf(format, args...))
 }
 
-// CodeOf returns the exit code for err: its own if it has one, otherwise the
-// one that suits the error of the standard library that it wraps.
+// CodeOf returns the exit code for err: its own if it has one, otherwise the one
+// that suits the standard library error that it wraps.
 func CodeOf(err error) Code {
 	var own *Error
 	var netErr net.Error
@@ -84,7 +85,7 @@ func CodeOf(err error) Code {
 		return Temporary
 	case errors.As(err, &path), errors.As(err, &link):
 		return IO
-	case errors.As(err, &netErr): // also context.DeadlineExceeded: only requests have deadlines
+	case errors.As(err, &netErr): // includes context.DeadlineExceeded: only requests have deadlines
 		return Unavailable
 	}
 	return Software

@@ -13,10 +13,10 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// file reads a configuration file: a YAML mapping from flag names to values.
-// A mapping under the name of a command holds settings for that command alone,
-// which are stronger than those outside. What is wrong inside the file goes to
-// s.found; the error is about reading it at all.
+// file reads a configuration file: a YAML mapping from flag names to values. A
+// mapping under the name of a command has settings for that command only, which
+// take precedence over those outside. Problems inside the file are added to
+// s.found; an error means that it could not be read at all.
 func (s *settings) file(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -54,15 +54,14 @@ func (s *settings) file(path string) error {
 	return nil
 }
 
-// section tells whether a node holds settings of one command.
+// section reports whether a node has the settings of one command.
 func (s *settings) section(k, v *yaml.Node) bool {
 	return v.Kind == yaml.MappingNode && slices.Contains(s.commands, k.Value)
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): (.*)`)
 
-// yamlError splits an error of the parser into line (0 if it has none) and
-// text.
+// yamlError splits a parser error into line (0 if it has none) and text.
 func yamlError(err error) (int, string) {
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil {
@@ -72,7 +71,7 @@ func yamlError(err error) (int, string) {
 	return 0, err.Error()
 }
 
-// check looks only for unknown names.
+// check only looks for unknown names.
 func (s *settings) check(path string, m *yaml.Node) {
 	for i := 0; i < len(m.Content); i += 2 {
 		if k := m.Content[i]; !s.known[k.Value] {

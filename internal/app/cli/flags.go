@@ -12,20 +12,20 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// Flags is the flag set of a command. Flags are defined in groups, which help
-// shows under their titles.
+// Flags is the flag set of a command. Flags are defined in groups, which help shows
+// under their titles.
 type Flags struct {
 	*pflag.FlagSet
 	Groups  []Group
 	checks  []func(*Call) []error
 	aliases map[string]string
 	run     func(context.Context, *Call) error
-	// What every command has.
+	// Flags of every command.
 	config, level, format string
 	quiet, help, helpAll  bool
 }
 
-// Group is a group of flags by their names.
+// Group is a group of flags, by name.
 type Group struct {
 	Title string
 	Names []string
@@ -55,13 +55,13 @@ func (f *Flags) Group(title string, define func()) {
 	})
 }
 
-// Check adds a check of what single values cannot show: whether files exist,
-// whether settings go together. It is called once all settings are resolved,
-// by config lint; errors made by Call.Bad say where the setting is. It must
-// not change anything and must not use the network.
+// Check adds a check that concerns more than a single value: whether files exist,
+// whether settings are compatible. Checks run once all settings are resolved, and
+// in config lint. Errors made by Call.Bad say where the setting comes from. A check
+// must not change anything and must not use the network.
 func (f *Flags) Check(check func(c *Call) []error) { f.checks = append(f.checks, check) }
 
-// AlsoKnown tells what other programs call the setting called name, for
+// AlsoKnown gives other programs' names for the setting called name, for
 // suggestions.
 func (f *Flags) AlsoKnown(name string, others ...string) {
 	if f.aliases == nil {
@@ -72,14 +72,15 @@ func (f *Flags) AlsoKnown(name string, others ...string) {
 	}
 }
 
-// Choice defines a flag that takes one of the values given, or its default.
+// Choice defines a flag that takes one of the given values, or its default.
 func (f *Flags) Choice(p *string, name, def string, values []string, usage string) {
 	*p = def
 	f.Var(&choice{p, def, values}, name, usage+": "+strings.Join(values, ", "))
 	f.Suggest(name, values)
 }
 
-// Suggest says which values of a flag a shell may complete; it takes others, too.
+// Suggest sets the values of a flag that a shell completes; other values are
+// allowed, too.
 func (f *Flags) Suggest(name string, values []string) {
 	f.Lookup(name).Annotations = map[string][]string{suggested: values}
 }
@@ -104,8 +105,8 @@ func (c *choice) Set(s string) error {
 	return nil
 }
 
-// Pairs is the value of a repeatable flag k=v. Its settings merge key by key:
-// a pair on the command line leaves the other keys of the file in force.
+// Pairs is the value of a repeatable flag k=v. Its settings merge key by key: a
+// pair on the command line leaves the other keys of the file in effect.
 type Pairs map[string]string
 
 func (p Pairs) String() string {
@@ -118,7 +119,7 @@ func (p Pairs) String() string {
 
 func (p Pairs) keys() []string { return slices.Sorted(maps.Keys(p)) }
 
-// text is the value of a flag as a user would write it.
+// text returns the value of a flag as a user would write it.
 func text(f *pflag.Flag) string {
 	if sv, ok := f.Value.(pflag.SliceValue); ok {
 		return strings.Join(sv.GetSlice(), ",")
@@ -159,17 +160,17 @@ func (f *Flags) usage() string {
 }
 
 // shown returns a copy of the flag called name as help shows it: without a default
-// if its description says it.
+// if its description already has it.
 func (f *Flags) shown(name string) *pflag.Flag {
 	fl := *f.Lookup(name)
 	if fl.DefValue == "" && fl.Value.Type() == "int" {
-		fl.DefValue = "0" // pflag shows no zero
+		fl.DefValue = "0" // pflag does not show zero defaults
 	}
 	return &fl
 }
 
-// common returns the help text of the flags called names, each up to the first
-// semicolon: what follows is detail.
+// common returns the help text of the named flags, each up to the first semicolon:
+// the rest is detail.
 func (f *Flags) common(names []string) string {
 	part := pflag.NewFlagSet("", pflag.ContinueOnError)
 	part.SortFlags = false
@@ -181,8 +182,8 @@ func (f *Flags) common(names []string) string {
 	return part.FlagUsagesWrapped(helpWidth)
 }
 
-// parse is Parse for flags that may go without their value, too: a word that
-// follows one is its value, as with every other flag.
+// parse is Parse, except that for flags with an optional value, too, a following
+// word is the value, as with every other flag.
 func (f *Flags) parse(args []string) error {
 	var joined []string
 	for i := 0; i < len(args); i++ {

@@ -12,10 +12,10 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// notSettings are flags that only a command line has.
+// notSettings are flags that exist only on the command line.
 var notSettings = []string{"config", "help", "help-all"}
 
-// names are those of the settings.
+// names returns the names of the settings.
 func (f *Flags) names() []string {
 	var names []string
 	f.VisitAll(func(fl *pflag.Flag) {
@@ -26,11 +26,11 @@ func (f *Flags) names() []string {
 	return names
 }
 
-// Lint returns everything that is wrong with the configuration file at path,
-// in its order: unknown and repeated names, values that cannot be, and what the
-// checks of the commands find. Names and values are checked for every command,
-// since several may share a file; the checks are made for those given and for
-// those that have a section of their own. The error is about reading the file.
+// Lint returns everything that is wrong with the configuration file at path, in
+// file order: unknown and repeated names, invalid values, and what the commands'
+// checks find. Names and values are checked against every command, since several
+// may share a file; the checks run for the given commands and for those with their
+// own section. An error means that the file could not be read.
 func (p *Program) Lint(ctx context.Context, path string, commands []string, io Stdio) ([]*Problem, error) {
 	var all []*Problem
 	add := func(q *Problem) {
@@ -40,7 +40,7 @@ func (p *Program) Lint(ctx context.Context, path string, commands []string, io S
 	}
 	for _, c := range p.Commands {
 		if c.Section != "" {
-			continue // its settings are another one's
+			continue // its settings are another command's
 		}
 		s := p.settings(c, p.Flags(c), io)
 		s.start()
@@ -58,7 +58,7 @@ func (p *Program) Lint(ctx context.Context, path string, commands []string, io S
 	for _, q := range all {
 		bad[q.Key] = true
 		if q.Nearest != "" {
-			bad[q.Nearest] = true // what was meant is not missing
+			bad[q.Nearest] = true // the setting that was meant is not missing
 		}
 	}
 	for _, name := range commands {
@@ -68,8 +68,7 @@ func (p *Program) Lint(ctx context.Context, path string, commands []string, io S
 		}
 		f := p.Flags(c)
 		s := p.settings(c, f, io)
-		// The file may hold problems that are known by now; the environment's are
-		// new.
+		// Problems of the file are known already; those of the environment are new.
 		err = s.resolve(path)
 		var q *Problem
 		if errors.As(err, &q) && q.Origin.Source != FromFile {
@@ -95,8 +94,8 @@ func (p *Program) Lint(ctx context.Context, path string, commands []string, io S
 	return all, nil
 }
 
-// explain points, where a setting is missing, to one in the file that another
-// command has under a similar name.
+// explain points out, if a setting is missing, a similarly named one in the file
+// that belongs to another command.
 func (s *settings) explain(q *Problem, path string) *Problem {
 	if q.Origin.Source != FromDefault && q.Origin.Source != "" {
 		return q
@@ -116,9 +115,9 @@ type Value struct {
 	Origin      Origin
 }
 
-// Resolve parses args (without the command's name) and returns all settings of
-// the command, as it would run with them, in the order of its help; pairs are
-// listed one by one. Secrets are redacted.
+// Resolve parses args (without the command's name) and returns all settings as the
+// command would run with them, in the order of its help; pairs are listed one by
+// one. Secrets are redacted.
 func (p *Program) Resolve(command string, args []string, io Stdio) ([]Value, error) {
 	c, err := p.command(command)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // roff quotes text for a manual page.
 var roff = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n.", "\n\\&.", "\n'", "\n\\&'")
 
-// man writes the manual page: what --help says of the program and of all commands.
+// man prints the manual page: the help of the program and of all commands.
 func (p *Program) man(out io.Writer) error {
 	var b strings.Builder
 	text := func(s string) {
@@ -61,7 +61,7 @@ func (p *Program) man(out io.Writer) error {
 	return err
 }
 
-// defaultOf is the default of a flag, empty where that is nothing.
+// defaultOf returns the default of a flag, empty for a zero value.
 func defaultOf(f *pflag.Flag) string {
 	switch f.DefValue {
 	case "", "0", "0s", "false", "[]":

@@ -15,13 +15,13 @@ import (
 type Problem struct {
 	// Origin says where it is.
 	Origin Origin
-	// Key is the setting that it is about, or what is in its place; empty if
-	// it is about the file as a whole.
+	// Key is the setting concerned, or what is in its place; empty if the problem
+	// concerns the file as a whole.
 	Key string
-	// Text says what is wrong and, where there is one, what is nearest to it
-	// that would do.
+	// Text says what is wrong and, if there is one, the nearest value that would be
+	// right.
 	Text string
-	// Nearest is the setting that was probably meant by an unknown one.
+	// Nearest is the setting that an unknown one probably stands for.
 	Nearest string
 }
 
@@ -36,7 +36,7 @@ func (p *Problem) Error() string {
 	return p.Origin.String() + ": " + p.Text
 }
 
-// collect returns the problem that err is about.
+// collect turns err into a Problem.
 func collect(err error, o Origin, key string) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -45,7 +45,7 @@ func collect(err error, o Origin, key string) *Problem {
 	return problem(o, key, "%v", err)
 }
 
-// plain says what a value that v is not should look like.
+// plain says what the invalid value v should look like.
 func plain(f *pflag.Flag, v string, err error) error {
 	switch t := f.Value.Type(); {
 	case t == "bool":

@@ -1,6 +1,6 @@
-// Package cli is what the commands of a program have in common: flags,
-// environment and configuration file as one mechanism that knows the origin of
-// every value, help, logging, and exit codes.
+// Package cli is a framework for command-line programs. It resolves settings from
+// flags, environment and a configuration file and knows the origin of every value;
+// it also provides help, shell completion, logging and exit codes.
 package cli
 
 import (
@@ -22,43 +22,42 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// Stdio is what a program sees of its surroundings.
+// Stdio is a program's access to its environment.
 type Stdio struct {
 	In       io.Reader
 	Out, Err io.Writer
 	// Getenv looks up an environment variable.
 	Getenv func(string) (string, bool)
-	// Dial opens connections to brokers, and FS holds checkpoints; nil are those of
-	// the operating system.
+	// Dial opens connections to brokers, and FS holds checkpoints; nil means the
+	// operating system's.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	FS   checkpoint.FS
 }
 
 // Command is one command of a program.
 type Command struct {
-	// Name is what the user types; Args the arguments, as shown in help, e.g.
-	// "FILE..."; Summary one line without a full stop. Topic is the heading under
-	// which the program's help lists the command.
+	// Name is what the user types. Args are the arguments as shown in help, e.g.
+	// "FILE...". Summary is one line without a full stop. Topic is the heading in
+	// the program's help.
 	Name, Args, Summary, Topic string
-	// Text describes the command. Its first paragraph, of two or three sentences, is
-	// all that --help shows of it where there are Common flags. Example is shown
-	// whole.
+	// Text describes the command. If there are Common flags, --help shows only its
+	// first paragraph, of two or three sentences. Example is always shown in full.
 	Text, Example string
-	// Common are the flags that --help shows; --help-all shows all. Without any,
-	// both show everything.
+	// Common lists the flags that --help shows; --help-all shows all. If it is
+	// empty, both show everything.
 	Common []string
-	// Words are what the first argument may be, where it is not a file.
+	// Words are the possible values of the first argument, if it is not a file.
 	Words []string
-	// MinArgs and MaxArgs bound the number of arguments; MaxArgs -1 is no
-	// bound.
+	// MinArgs and MaxArgs bound the number of arguments; MaxArgs -1 sets no bound.
 	MinArgs, MaxArgs int
-	// Section is the command whose settings these are, and whose section of the
+	// Section is the command that the settings belong to and whose section in the
 	// configuration file applies; empty is the command itself.
 	Section string
-	// NoFile leaves the configuration file unread: the command is about it.
+	// NoFile means that the configuration file is not read: the command is about
+	// that file.
 	NoFile bool
-	// Setup defines the command's flags and returns what runs the command once
-	// they are set.
+	// Setup defines the command's flags and returns the function that runs the
+	// command once they are set.
 	Setup func(f *Flags) func(ctx context.Context, c *Call) error
 }
 
@@ -66,16 +65,16 @@ type Command struct {
 type Call struct {
 	Stdio
 	Args []string
-	// Log goes to Err in the form and from the level that the user has chosen.
+	// Log writes to Err in the format and from the level that the user chose.
 	Log *slog.Logger
-	// Quiet says that the user wants no progress lines; JSONLog that
-	// everything on Err is to be JSON.
+	// Quiet says that the user wants no progress lines; JSONLog that everything on
+	// Err must be JSON.
 	Quiet, JSONLog bool
 	settings       *settings
 }
 
-// Origin says where the value of the flag called name comes from, or of the
-// pair called "flag.key". In a zero Call everything is a default.
+// Origin returns where the value of the flag called name comes from, or that of the
+// pair "flag.key". In a zero Call everything is a default.
 func (c *Call) Origin(name string) Origin {
 	if c.settings == nil {
 		return Origin{Source: FromDefault}
@@ -83,13 +82,12 @@ func (c *Call) Origin(name string) Origin {
 	return c.settings.origins[name]
 }
 
-// Given reports whether the flag called name has been set by anybody.
+// Given reports whether the flag called name has been set anywhere.
 func (c *Call) Given(name string) bool { return c.Origin(name).Source != FromDefault }
 
-// Line returns a command line that begins with command and gives the settings
-// of this one's, of which change holds those that are to be other; a setting
-// that is to be empty, and those in drop, are left out. What comes from the
-// environment or the file stays there.
+// Line returns a command line that starts with command and repeats the settings of
+// this one. change has the settings that should differ; empty ones and those in
+// drop are left out. Settings from the environment or the file are not repeated.
 func (c *Call) Line(command string, change map[string]string, drop ...string) string {
 	line := []string{command}
 	add := func(f *pflag.Flag, value string) {
@@ -152,9 +150,8 @@ func Printable(s string) string {
 	}, strings.ToValidUTF8(s, "·"))
 }
 
-// Bad returns the error for a value of the flag called name that does not do:
-// a usage error if it is on the command line, a configuration error if it
-// comes from elsewhere.
+// Bad returns the error for an invalid value of the flag called name: a usage error
+// if it is on the command line, a configuration error if it comes from elsewhere.
 func (c *Call) Bad(name string, err error) error {
 	o := c.Origin(name)
 	key, _, _ := strings.Cut(name, ".")
@@ -186,8 +183,7 @@ func Topic(heading string, commands ...*Command) []*Command {
 type Program struct {
 	Name, Summary, Text string
 	Version             func() string
-	// CodeOf returns the exit code for an error; nil is the function
-	// CodeOf.
+	// CodeOf returns the exit code for an error; nil means the function CodeOf.
 	CodeOf func(error) Code
 	Commands []*Command
 	// Removed says what replaces commands and settings that earlier versions had.
@@ -201,8 +197,8 @@ func (p *Program) removed(command, flag string) string {
 	return cmp.Or(p.Removed[command+" --"+flag], p.Removed["--"+flag])
 }
 
-// Main runs the command that args (without the program's name) ask for and
-// returns the exit code.
+// Main runs the command that args (without the program's name) ask for and returns
+// the exit code.
 func (p *Program) Main(ctx context.Context, args []string, io Stdio) int {
 	err := p.run(ctx, args, io)
 	if err == nil {
@@ -215,7 +211,7 @@ func (p *Program) Main(ctx context.Context, args []string, io Stdio) int {
 	return int(CodeOf(err))
 }
 
-// oneLine joins what errors.Join has put on several lines.
+// oneLine joins the lines of an errors.Join error.
 func oneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
@@ -255,7 +251,7 @@ func (p *Program) run(ctx context.Context, args []string, io Stdio) error {
 	return p.call(ctx, c, args[1:], io)
 }
 
-// command returns the command of that name.
+// command returns the command with that name.
 func (p *Program) command(name string) (*Command, error) {
 	for _, c := range p.Commands {
 		if c.Name == name {
@@ -328,7 +324,7 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 	})
 }
 
-// settings are those of a command before anything has been read.
+// settings returns the settings of a command before anything has been read.
 func (p *Program) settings(c *Command, f *Flags, io Stdio) *settings {
 	s := &settings{flags: f, command: c.Name, own: c.Section, known: map[string]bool{}, commands: p.names(), getenv: io.Getenv, aliases: map[string]string{}, program: p}
 	if s.own == "" {
@@ -344,7 +340,7 @@ func (p *Program) settings(c *Command, f *Flags, io Stdio) *settings {
 	return s
 }
 
-// load fills the settings from all sources, but for the file with noFile.
+// load fills the settings from all sources, except the file with noFile.
 func (s *settings) load(noFile bool) error {
 	if err := s.flags.refuseSecrets(); err != nil {
 		return err
@@ -372,7 +368,7 @@ func logger(w io.Writer, level, format string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// help is the help of the program: its commands by topic, the settings, and the exit
+// help returns the help of the program: commands by topic, settings, and exit
 // codes.
 func (p *Program) help() string {
 	var b strings.Builder
@@ -398,8 +394,8 @@ Exit codes:
 	return b.String()
 }
 
-// commandHelp is the help of c: the short one, unless --help-all asks for everything
-// or there is no short one.
+// commandHelp returns the help of c: the short one, unless --help-all asks for
+// everything or there is no short one.
 func (p *Program) commandHelp(c *Command, f *Flags) string {
 	all := f.helpAll || len(c.Common) == 0
 	text, args := strings.TrimSpace(c.Text), c.Args

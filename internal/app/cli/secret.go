@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// redacted stands for a secret in everything that is printed.
+// redacted replaces a secret in everything that is printed.
 const redacted = "<redacted>"
 
 // secretMark is the annotation of flags that hold a secret.
@@ -17,11 +17,11 @@ const secretMark = "streamsvm-secret"
 
 func secret(f *pflag.Flag) bool { return f.Annotations[secretMark] != nil }
 
-// Secret defines the settings called name and name-file for one secret: in the
-// environment or the configuration file the first holds it, the second names a
-// file that does. The command line takes only the file, because everybody on a
-// machine can see the arguments of its processes. Call.Secret returns the
-// secret.
+// Secret defines the settings called name and name-file for a secret. In the
+// environment or the configuration file the first one is the secret itself, the
+// second one names a file that has it. The command line accepts only the file,
+// because everybody on a machine can see the arguments of its processes.
+// Call.Secret returns the secret.
 func (f *Flags) Secret(name, usage string) {
 	f.String(name, "", usage)
 	own := f.Lookup(name)
@@ -41,8 +41,8 @@ func (f *Flags) refuseSecrets() error {
 	return err
 }
 
-// Secret returns the secret of that name. The stronger source wins; an error
-// names the setting, never the value. The line end of a file is not part of the
+// Secret returns the secret of that name. The stronger source wins. Errors name the
+// setting, never the value. The trailing newline of a file is not part of the
 // secret.
 func (c *Call) Secret(name string) (string, error) {
 	file := name + "-file"
@@ -80,7 +80,7 @@ func (c *Call) SecretFile(name string) string {
 	return c.settings.flags.Lookup(name + "-file").Value.String()
 }
 
-// secretRanks says how strong the sources of a secret and of its file are.
+// secretRanks returns the precedence of the sources of a secret and of its file.
 func (c *Call) secretRanks(name string) (own, file int) {
 	rank := map[Source]int{FromFlag: 3, FromEnv: 2, FromFile: 1, FromDefault: 0}
 	return rank[c.Origin(name).Source], rank[c.Origin(name+"-file").Source]

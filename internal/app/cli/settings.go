@@ -15,7 +15,7 @@ import (
 // Source says where the value of a setting comes from.
 type Source string
 
-// The sources, the strongest first.
+// The sources, strongest first.
 const (
 	FromFlag    Source = "flag"
 	FromEnv     Source = "environment"
@@ -26,10 +26,10 @@ const (
 // Origin says where the value of a setting comes from.
 type Origin struct {
 	Source Source
-	// Name is the flag as written, the environment variable, or the file's
-	// path; empty for a default.
+	// Name is the flag as written, the environment variable, or the file's path;
+	// empty for a default.
 	Name string
-	// Line is the line in the file, from 1 on, or 0.
+	// Line is the line in the file, from 1, or 0.
 	Line int
 }
 
@@ -43,7 +43,7 @@ func (o Origin) String() string {
 	return string(o.Source)
 }
 
-// envPrefix starts the name of every environment variable that is read.
+// envPrefix starts the name of every environment variable used.
 const envPrefix = "STREAMSVM_"
 
 // EnvName returns the environment variable that sets the flag called name.
@@ -56,25 +56,24 @@ type settings struct {
 	program *Program
 	flags   *Flags
 	command string
-	own     string // name of the section that applies
-	// sectioned tells that the file has that section.
+	own     string // name of the applicable section
+	// sectioned reports whether the file has that section.
 	sectioned bool
-	// known tells whether any command has a flag of that name, so that several
+	// known reports whether any command has a flag with that name, so that several
 	// commands can share a file.
 	known    map[string]bool
 	commands []string
 	getenv   func(string) (string, bool)
 	origins  map[string]Origin // by flag name; for pairs also by "flag.key"
-	aliases  map[string]string // what other programs call a setting → its name
-	// found are the problems of the file, in its order.
+	aliases  map[string]string // names that other programs use → our names
+	// found are the problems of the file, in file order.
 	found []*Problem
-	// foreign are the lines of settings in the file that only other commands
-	// have.
+	// foreign are the lines of settings in the file that only other commands have.
 	foreign map[string]int
 }
 
-// resolve sets what the command line has left open: from the environment, then
-// from the file at path, if any.
+// resolve sets what the command line has left open: from the environment, then from
+// the file at path, if any.
 func (s *settings) resolve(path string) error {
 	s.start()
 	for _, name := range s.flags.names() {
@@ -106,7 +105,7 @@ func (s *settings) resolve(path string) error {
 	return nil
 }
 
-// start notes what the command line has set.
+// start records what the command line has set.
 func (s *settings) start() {
 	s.origins = map[string]Origin{}
 	s.flags.VisitAll(func(f *pflag.Flag) {
@@ -122,8 +121,7 @@ func (s *settings) start() {
 	})
 }
 
-// set gives the flag, which holds no pairs, a value unless a stronger source
-// has.
+// set sets a flag that is not of type Pairs, unless a stronger source has set it.
 func (s *settings) set(f *pflag.Flag, items []string, o Origin) error {
 	if s.origins[f.Name].Source != FromDefault {
 		return nil
@@ -146,7 +144,7 @@ func (s *settings) set(f *pflag.Flag, items []string, o Origin) error {
 	return nil
 }
 
-// setPair adds a pair to the flag unless a stronger source has one for its key.
+// setPair adds a pair to the flag unless a stronger source has one with its key.
 func (s *settings) setPair(f *pflag.Flag, item string, o Origin) error {
 	one := Pairs{}
 	if err := one.Set(item); err != nil {
@@ -164,7 +162,7 @@ func (s *settings) setPair(f *pflag.Flag, item string, o Origin) error {
 	return nil
 }
 
-// apply gives f the value or values that a node holds.
+// apply sets f to the value or values of a node.
 func (s *settings) apply(f *pflag.Flag, v *yaml.Node, o Origin) error {
 	type item struct {
 		text string
@@ -237,7 +235,7 @@ func (s *settings) apply(f *pflag.Flag, v *yaml.Node, o Origin) error {
 	return s.set(f, texts, o)
 }
 
-// target is the node that an alias refers to.
+// target returns the node that an alias refers to.
 func target(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -247,7 +245,7 @@ func target(n *yaml.Node) *yaml.Node {
 
 var variable = regexp.MustCompile(`\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(:[^}]*)?\}`)
 
-// expand replaces ${NAME} and ${NAME:default} by values of the environment, and
+// expand replaces ${NAME} and ${NAME:default} by values from the environment, and
 // $$ by $.
 func expand(text string, getenv func(string) (string, bool)) (string, error) {
 	var missing error

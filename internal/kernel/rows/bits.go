@@ -8,31 +8,31 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// bitFeatures is the number of features up to which points are kept as bits,
-// too: a sixteenth of a cache line's worth of words.
+// bitFeatures is the largest number of features for which points are also kept as
+// bits.
 const bitFeatures = 1024
 
 //go:generate go -C asm run . -out ../bits_amd64.s -stubs ../bits_stubs_amd64.go -pkg rows
 
-// group is the number of points that are looked up at once.
+// group is the number of points looked up at once.
 const group = 8
 
-// bitset holds the points as bits, one for each feature, for as long as every
-// feature of every point is 0 or 1, as in one-hot coded nominal data. Squared
-// distances and inner products are then small whole numbers, which are exact
-// whichever way they are computed, so that a kernel value is looked up in a
-// table, and is the one that the layout of the points would give, bit for bit.
-// A row takes an exclusive or and a population count for 64 features.
+// bitset holds the points as bits, one per feature, as long as every feature of
+// every point is 0 or 1, as in one-hot coded nominal data. Squared distances and
+// inner products are then small integers, exact however they are computed, so that
+// a kernel value can be looked up in a table and has the bits that the layout of
+// the points would give. A row takes one exclusive or (or and) and one population
+// count per 64 features.
 type bitset struct {
 	kernel kernel.Func
-	dim    int // features that the words have room for
-	// words holds the points in groups of eight, one after the other: of each
-	// group the first word of each point, then the second of each, so that a
-	// vector register takes one word of every point of a group.
+	dim    int // features that fit into the words
+	// words holds the points in groups of eight: for each group the first word of
+	// each point, then the second word of each, and so on, so that a vector
+	// register takes one word of every point of a group.
 	words []uint64
 	odd   []bool // points that are not binary
 	odds  int
-	equal bool // the sums are over features in common, not over differences
+	equal bool // sums are over shared features, not over differences
 	table [2 * bitFeatures]float32
 }
 
@@ -50,13 +50,13 @@ func newBitset(f kernel.Func) *bitset {
 	return b
 }
 
-// width is the number of words a point takes.
+// width returns the number of words per point.
 func (b *bitset) width() int { return (b.dim + 63) / 64 }
 
 // active reports whether rows can be computed from bits.
 func (b *bitset) active() bool { return b.odds == 0 && b.dim <= bitFeatures }
 
-// set enters point i, which is at most one beyond the last.
+// set stores point i, which is at most one beyond the last.
 func (b *bitset) set(i int, x stream.Vec) {
 	if i == len(b.odd) {
 		b.odd = append(b.odd, true)
@@ -143,7 +143,7 @@ func (b *bitset) row(dst []float32, i, from int) {
 	}
 	var a [bitFeatures / 64]uint64
 	b.point(&a, i)
-	// Points before the first whole group and after the last go one by one.
+	// Points before the first whole group and after the last are computed one by one.
 	whole := (from + group - 1) / group * group
 	last := (from + len(dst)) / group * group
 	if whole >= last {
@@ -155,7 +155,7 @@ func (b *bitset) row(dst []float32, i, from int) {
 	b.some(dst[last-from:], &a, last)
 }
 
-// some sets dst[j] to the value of a and point from+j.
+// some sets dst[j] to the kernel value of a and point from+j.
 func (b *bitset) some(dst []float32, a *[bitFeatures / 64]uint64, from int) {
 	var v [bitFeatures / 64]uint64
 	for j := range dst {
@@ -172,7 +172,7 @@ func (b *bitset) some(dst []float32, a *[bitFeatures / 64]uint64, from int) {
 	}
 }
 
-// groupsGo sets dst to the values of a and the points of the groups w.
+// groupsGo sets dst to the kernel values of a and the points of the groups w.
 func (b *bitset) groupsGo(dst []float32, a *[bitFeatures / 64]uint64, w []uint64) {
 	n := b.width()
 	for ; len(dst) > 0; dst, w = dst[group:], w[group*n:] {

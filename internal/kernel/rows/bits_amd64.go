@@ -10,8 +10,8 @@ import (
 
 var wide = vec.Code() == "avx512" && cpu.X86.HasAVX512VPOPCNTDQ
 
-// groups sets dst to the values of a and the points of the groups w, of which
-// there is at least one.
+// groups sets dst to the kernel values of a and the points of the groups w, at
+// least one.
 func (b *bitset) groups(dst []float32, a *[bitFeatures / 64]uint64, w []uint64) {
 	switch {
 	case !wide:

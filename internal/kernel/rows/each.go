@@ -6,26 +6,25 @@ import (
 	"github.com/streamsvm/streamsvm/internal/par"
 )
 
-// pageLen is the number of columns that Each hands out at a time. Such a piece of
-// a vector that rows are added to (16 KiB of float64) stays in the first-level
-// cache while the pieces of many rows stream past it.
+// pageLen is the number of columns that Each hands out at a time. The corresponding
+// piece of a vector that rows are added to (16 KiB of float64) stays in the
+// first-level cache while the pieces of many rows stream past it.
 const pageLen = 2048
 
 // groupLen is the number of rows handled together.
 const groupLen = 64
 
-// member is a row of a group: its slot, or −1, and the first column that has to
-// be computed.
+// member is a row of a group: its slot, or −1, and the first column that must be
+// computed.
 type member struct {
 	slot int32
 	from int
 }
 
-// Each calls visit(r, at, k) with k[j] = K(idx[r], at+j), in pieces that cover
-// the columns from ≤ at+j < to of every row; for any one column the calls come
-// in order of r, but calls for different columns may come at the same time. Rows
-// that the cache holds up to column from or further are extended in it; others are
-// taken into it if from is 0 and keep is set.
+// Each calls visit(r, at, k) with k[j] = K(idx[r], at+j), in pieces that cover the
+// columns from ≤ at+j < to of every row. For any one column the calls come in order
+// of r; calls for different columns may be concurrent. Cached rows that reach
+// column from are extended. Others are cached if from is 0 and keep is set.
 func (c *Cache) Each(idx []int32, from, to int, keep bool, visit func(r, at int, k []float32)) {
 	c.Sync()
 	if from >= to {
@@ -68,20 +67,20 @@ func (c *Cache) group(idx []int32, base, from, to int, keep bool, visit func(r, 
 	}
 }
 
-// visitWork is about how many nanoseconds a value takes to be added to something.
+// visitWork is roughly how many nanoseconds it takes to process a value.
 const visitWork = 0.2
 
-// page is scratch for the pages of a group.
+// page is scratch memory for the pages of a group.
 type page struct {
 	block []float32 // of kernel values, in rows of pageLen
-	miss  []int32   // the rows that lack columns of a page
+	miss  []int32   // rows that lack columns of a page
 	rows  []float32 // scratch of Basis.Among
 }
 
 var pages = sync.Pool{New: func() any { return &page{block: make([]float32, groupLen*pageLen)} }}
 
-// admit looks the rows of a group up and makes room for those to be kept, up to
-// column to.
+// admit looks up the rows of a group and makes room, up to column to, for those to
+// be kept.
 func (c *Cache) admit(idx []int32, from, to int, keep bool) {
 	c.in = c.in[:0]
 	for _, i := range idx {
@@ -112,9 +111,9 @@ func (c *Cache) admit(idx []int32, from, to int, keep bool) {
 	}
 }
 
-// fill sees to it that the columns a ≤ j < b, all of the page that begins at
-// column lo, of every row of the group are in its row or, where that is not
-// kept, in the block.
+// fill computes the columns a ≤ j < b, all in the page that starts at column lo, of
+// every row of the group that lacks them: into the cached row, or into the block if
+// the row is not kept.
 func (c *Cache) fill(p *page, idx []int32, lo, a, b int) {
 	p.miss = p.miss[:0]
 	for r, m := range c.in {
@@ -123,7 +122,7 @@ func (c *Cache) fill(p *page, idx []int32, lo, a, b int) {
 		}
 	}
 	for miss := p.miss; len(miss) > 0; {
-		// Rows that lack the same columns and are neighbours in the block are
+		// Rows that lack the same columns and are adjacent in the block are
 		// computed in one call.
 		r := int(miss[0])
 		from := max(a, c.in[r].from)

@@ -1,6 +1,6 @@
-// Package rows computes rows of the kernel matrix over the points of a
-// kernel.Basis and keeps those that were used last. What it delivers does not
-// depend on what it keeps.
+// Package rows is a cache of kernel matrix rows, computed on demand over the points
+// of a kernel.Basis and evicted least recently used first. The values that it
+// returns do not depend on what is cached.
 package rows
 
 import (
@@ -11,72 +11,71 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
-// Block is the number of kernel rows that are computed together. The points
-// then pass through the processor's caches once for all of them, which is
-// several times as fast as a row at a time.
+// Block is the number of kernel rows computed together. The points then pass
+// through the processor's caches once for all of them, which is several times as
+// fast as row by row.
 const Block = 24
 
-// Cache keeps rows of the kernel matrix over the points of a Basis. Row hands
-// out whole rows of points that may be replaced, each change of which is
-// announced; Each visits pieces of many rows over points that are only appended
-// and truncated. A Cache is used in one of these ways.
+// Cache is an LRU cache of kernel matrix rows over the points of a Basis. It is
+// used in one of two ways. Row returns whole rows over points that may be replaced;
+// every change of a point must be announced. Each visits pieces of many rows over
+// points that are only appended and truncated.
 //
-// Which rows are held is part of the state, so that the number of kernel values
-// computed is the same after a restart; the values are not, since they can be
-// computed again to the same bits. A row of which columns have changed since it
-// was used is brought up to date when it is used next.
+// The set of cached rows is part of the state, so that the number of kernel values
+// computed is the same after a restart. The values are not, since they can be
+// recomputed bit for bit. A row whose columns have changed since its last use is
+// updated at its next use.
 type Cache struct {
-	// Evals counts the kernel values computed. Callers add those that they
-	// compute themselves.
+	// Evals counts the kernel values computed. Callers add those that they compute
+	// themselves.
 	Evals int64
 
 	basis  *kernel.Basis
 	bytes  int
-	sparse bool // the layout that the values were computed in, on which the last bits depend
+	sparse bool // layout of the points, which determines the last bits of values
 
-	// The directory: the rows held, in a list from the one used last to the one
-	// used longest ago.
+	// The directory: the cached rows, in a list from most to least recently used.
 	slots      []slot
 	idle       []int32 // slots without a row
 	where      []int32 // where[i] is point i's slot plus 1, or 0
 	head, tail int32   // −1 if there is none
 	held       int
 
-	changed []uint64 // tick at which a point was last replaced
-	now     uint64   // tick: changes of points
+	changed []uint64 // value of now when a point was last replaced
+	now     uint64   // counts the rounds of changes
 	bits    *bitset  // nil before the first of these changes
 
-	// Scratch.
+	// Scratch memory.
 	block []float32
-	in    []member // the rows of the present group
+	in    []member // rows of the current group
 }
 
-// slot is a row held: its first len(k) columns as they were at tick.
+// slot is a cached row: its first len(k) columns, as they were at tick.
 type slot struct {
 	point      int32
 	prev, next int32
 	pinned     bool
 	tick       uint64
-	k          []float32 // nil: not there since a restart
+	k          []float32 // nil: not recomputed since a restart
 }
 
-// New returns a cache of the rows of b's points that takes up to bytes of
+// New returns a cache for the rows over b's points that takes up to bytes of
 // memory, or Block rows if that is more.
 func New(b *kernel.Basis, bytes int) *Cache {
 	return &Cache{basis: b, bytes: bytes, sparse: b.Sparse(), head: -1, tail: -1}
 }
 
-// Restart forgets all rows and serves b from now on.
+// Restart drops all rows and continues with b.
 func (c *Cache) Restart(b *kernel.Basis) {
 	c.clear()
 	c.basis, c.sparse = b, b.Sparse()
 }
 
-// Tick begins a round of changes: calls of Changed, then one of Sync. Rows that
-// are used in between count as up to date.
+// Tick starts a round of changes: calls of Changed, then one of Sync. Rows used in
+// between count as up to date.
 func (c *Cache) Tick() { c.now++ }
 
-// Changed notes that point i was appended or replaced.
+// Changed records that point i was appended or replaced.
 func (c *Cache) Changed(i int) {
 	if c.bits == nil {
 		c.bits = newBitset(c.basis.Func)
@@ -92,7 +91,8 @@ func (c *Cache) Changed(i int) {
 	}
 }
 
-// Sync ends a round of changes. It forgets all rows if the layout of the points has changed.
+// Sync ends a round of changes. It drops all rows if the layout of the points has
+// changed.
 func (c *Cache) Sync() {
 	if s := c.basis.Sparse(); s != c.sparse {
 		c.sparse = s
@@ -103,7 +103,7 @@ func (c *Cache) Sync() {
 	}
 }
 
-// Truncate forgets the columns and rows from m on.
+// Truncate drops the columns and rows from m on.
 func (c *Cache) Truncate(m int) {
 	for i := m; i < len(c.where); i++ {
 		if c.Has(int32(i)) {
@@ -116,11 +116,11 @@ func (c *Cache) Truncate(m int) {
 	}
 }
 
-// Direct reports whether rows cost the same one at a time as in blocks, which
-// is so while all points are binary. It depends on the points alone.
+// Direct reports whether rows are as cheap one at a time as in blocks, which is the
+// case while all points are binary. It depends on the points alone.
 func (c *Cache) Direct() bool { return c.bits != nil && c.bits.active() }
 
-// Has reports whether the row of point i is held.
+// Has reports whether the row of point i is cached.
 func (c *Cache) Has(i int32) bool { return c.where[i] > 0 }
 
 // Row returns the kernel row of point i. It is valid until the next call of Row
@@ -138,7 +138,7 @@ func (c *Cache) Row(i int) []float32 {
 	return e.k
 }
 
-// update brings the columns of a row up to date.
+// update recomputes the outdated columns of a row.
 func (c *Cache) update(e *slot) {
 	n, i, whole := c.basis.Len(), int(e.point), e.k == nil
 	c.resize(e, n)
@@ -161,7 +161,7 @@ func (c *Cache) update(e *slot) {
 	e.tick = c.now
 }
 
-// compute sets dst to the columns of the row of point i from from on.
+// compute sets dst to the columns, starting at from, of the row of point i.
 func (c *Cache) compute(dst []float32, i, from int) {
 	if c.Direct() {
 		c.bits.row(dst, i, from)
@@ -170,8 +170,8 @@ func (c *Cache) compute(dst []float32, i, from int) {
 	}
 }
 
-// Fetch computes the rows of up to Block distinct points, none of which is
-// held, in one pass over the points.
+// Fetch computes the rows of up to Block distinct points, none of them cached, in
+// one pass over the points.
 func (c *Cache) Fetch(idx []int32) {
 	n := c.basis.Len()
 	direct := c.Direct()
@@ -197,11 +197,11 @@ func (c *Cache) scratch(n int) {
 	}
 }
 
-// limit is the number of rows that may be held.
+// limit returns the largest number of rows to cache.
 func (c *Cache) limit() int { return max(Block, c.bytes/max(4*c.basis.Len(), 1)) }
 
-// add makes an entry for a point that has none, if need be in the place of the
-// row used longest ago. It returns −1 if that is pinned.
+// add makes an entry for a point that has none, evicting the least recently used
+// row if necessary. It returns −1 if that row is pinned.
 func (c *Cache) add(point int32) int32 {
 	var spare []float32
 	for limit := c.limit(); c.held >= limit; {
@@ -228,14 +228,14 @@ func (c *Cache) add(point int32) int32 {
 	return s
 }
 
-// resize gives a row n columns, keeping those that it has.
+// resize gives a row n columns, keeping the existing ones.
 func (c *Cache) resize(e *slot, n int) {
 	if n <= cap(e.k) {
 		e.k = e.k[:n]
 		return
 	}
 	if e.k != nil {
-		// It will grow again.
+		// Leave room to grow.
 		e.k = append(make([]float32, 0, n+n/8), e.k...)[:n]
 		return
 	}
@@ -293,7 +293,7 @@ var errLengths = errors.New("lengths do not agree")
 
 // Fields describes the directory.
 func (c *Cache) Fields(f *state.Fields) {
-	var held []int32 // the last one used comes last
+	var held []int32 // most recently used last
 	var tick []uint64
 	for s := c.tail; s >= 0; s = c.slots[s].prev {
 		held, tick = append(held, c.slots[s].point), append(tick, c.slots[s].tick)

@@ -1,5 +1,5 @@
-// Package alloctest bounds what decoders of untrusted bytes allocate: whatever
-// an input claims, memory stays in proportion to its length.
+// Package alloctest checks that decoders of untrusted bytes do not allocate out of
+// proportion to their input, whatever lengths the input claims.
 package alloctest
 
 import (
@@ -7,16 +7,14 @@ import (
 	"testing"
 )
 
-// The bound that every decoder keeps: Factor bytes for each byte of input, and
-// Free bytes whatever the input.
+// The bound for every decoder: Factor bytes per byte of input, plus Free bytes.
 const (
 	Factor = 4
 	Free   = 64 << 10
 )
 
-// Bytes returns how many bytes are allocated, on the heap, while f runs: all
-// that was allocated, not what is still in use. What other goroutines allocate
-// meanwhile counts too.
+// Bytes returns the number of heap bytes allocated while f runs, in total, not
+// those still in use. Allocations by other goroutines count, too.
 func Bytes(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -26,8 +24,8 @@ func Bytes(f func()) uint64 {
 }
 
 // Check runs f, which decodes an input of size bytes, and fails the test if it
-// allocates more than the bound. Under the race detector it does not: what that
-// allocates counts too.
+// allocates more than the bound. It cannot check under the race detector, whose
+// allocations count, too.
 func Check(tb testing.TB, size int, f func()) {
 	tb.Helper()
 	if got, limit := Bytes(f), uint64(Factor*size+Free); got > limit && Exact {

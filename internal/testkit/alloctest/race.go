@@ -2,6 +2,6 @@
 
 package alloctest
 
-// Exact tells whether Bytes counts only what f allocates, and not also what the
-// race detector does.
+// Exact reports whether Bytes counts only what f allocates. Under the race detector
+// it also counts what that allocates.
 const Exact = false

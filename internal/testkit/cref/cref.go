@@ -1,7 +1,7 @@
 //go:build cref
 
-// Package cref is the C that the kernels of internal/vec are measured
-// against. It is the only cgo of the module and needs the build tag cref.
+// Package cref wraps the C code that internal/vec is benchmarked against. It is the
+// only cgo in the module and needs the build tag cref.
 package cref
 
 // #cgo LDFLAGS: -lmvec -lm
@@ -29,17 +29,17 @@ func AxpyMixed(c float64, k []float32, y []float64) {
 	C.ref_axpy_mixed(C.double(c), (*C.float)(&k[0]), (*C.double)(&y[0]), C.size_t(len(k)))
 }
 
-// FMAs does n fused multiply-adds of float32, n a multiple of 960, as many at a
-// time as the machine can.
+// FMAs does n fused multiply-adds of float32, n a multiple of 960, as many in
+// parallel as the machine can.
 func FMAs(n int) float32 { return float32(C.ref_fmas(C.size_t(n))) }
 
-// Read reads x, of a multiple of 128 elements, so many times, as fast as the
-// machine can.
+// Read reads x, a multiple of 128 elements, the given number of times, as fast as
+// the machine can.
 func Read(x []float32, times int) float32 {
 	return float32(C.ref_read((*C.float)(&x[0]), C.size_t(len(x)), C.size_t(times)))
 }
 
-// Exps sets y to the exponentials of x, so many times, as libmvec has them.
+// Exps sets y to the exponentials of x by libmvec, the given number of times.
 func Exps(x, y []float32, times int) {
 	C.ref_exps((*C.float)(&x[0]), (*C.float)(&y[0]), C.size_t(len(x)), C.size_t(times))
 }

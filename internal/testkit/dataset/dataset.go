@@ -1,5 +1,5 @@
-// Package dataset finds the public benchmark data that tests can use when it
-// is there. The data is not part of the module.
+// Package dataset locates the public benchmark data sets, which some tests use if
+// present. They are not part of the module.
 package dataset
 
 import (
@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Path returns the path of the data file called name: in the directory that
-// the environment variable STREAMSVM_DATA names, or else in ../shared/data
-// relative to the module's root. It skips the test where the file is absent.
+// Path returns the path of the data file called name: in the directory named by the
+// environment variable STREAMSVM_DATA, or in ../shared/data relative to the
+// module's root. It skips the test if the file is absent.
 func Path(tb testing.TB, name string) string {
 	tb.Helper()
 	dir := os.Getenv("STREAMSVM_DATA")
@@ -28,7 +28,7 @@ func Path(tb testing.TB, name string) string {
 	return path
 }
 
-// moduleRoot returns the closest directory upwards that holds go.mod.
+// moduleRoot returns the nearest parent directory with a go.mod.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Load reads the first limit rows of the data file called name, all if limit
-// is 0, as sparse examples numbered from 1 whose values are multiplied by
-// scale. It parses with package strconv alone, so that tests do not depend on
-// the codecs. It skips the test where the file is absent.
+// Load reads the first limit rows of the data file called name, all if limit is 0,
+// as sparse examples numbered from 1, with values multiplied by scale. It parses
+// only with package strconv, so that tests do not depend on the codecs. It skips
+// the test if the file is absent.
 func Load(tb testing.TB, name string, limit int, scale float32) []*stream.Example {
 	tb.Helper()
 	f, err := os.Open(Path(tb, name))

@@ -22,13 +22,13 @@ type Authority struct {
 	tb   testing.TB
 	cert *x509.Certificate
 	key  crypto.Signer
-	// File holds the authority's certificate in PEM, Pool holds it too.
+	// File is a PEM file with the authority's certificate; Pool has it, too.
 	File string
 	Pool *x509.CertPool
 	dir  string
 }
 
-// NewAuthority makes an authority of that name.
+// NewAuthority creates an authority with that name.
 func NewAuthority(tb testing.TB, name string) *Authority {
 	tb.Helper()
 	a := &Authority{tb: tb, dir: tb.TempDir(), Pool: x509.NewCertPool()}
@@ -48,8 +48,8 @@ type Pair struct {
 	CertFile, KeyFile string
 }
 
-// Issue returns a certificate for name and the loopback addresses that is
-// valid for so long, or has expired so long ago if valid is negative.
+// Issue returns a certificate for name and the loopback addresses that is valid for
+// the given time or, if that is negative, has been expired for as long.
 func (a *Authority) Issue(name string, valid time.Duration) Pair {
 	a.tb.Helper()
 	key := newKey(a.tb)

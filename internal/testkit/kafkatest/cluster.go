@@ -19,16 +19,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Nodes is how many brokers a Cluster has, called 1 to Nodes.
+// Nodes is the number of brokers in a Cluster, called 1 to Nodes.
 const Nodes = 3
 
-// Cluster is Apache Kafka of three brokers, each a controller too. Topics have
-// three replicas, two of which must have a record before it is acknowledged.
-// Timeouts are Kafka's defaults.
+// Cluster is an Apache Kafka cluster of three brokers, each of which is a
+// controller, too. Topics have three replicas, two of which must have a record
+// before it is acknowledged. Timeouts are Kafka's defaults.
 type Cluster struct {
-	// Brokers and Via are the addresses of all brokers: to connect directly, and
-	// through forwarders that Cut interrupts. Each way, the cluster advertises the
-	// addresses of that way.
+	// Brokers and Via are the addresses of all brokers: for direct connections, and
+	// through forwarders that Cut interrupts. The cluster advertises the addresses
+	// that match the way of the connection.
 	Brokers, Via []string
 
 	tb    testing.TB
@@ -37,8 +37,8 @@ type Cluster struct {
 	admin *kgo.Client
 }
 
-// NewCluster starts a cluster that ends with the test. It skips the test where
-// the environment does not name scripts/kafka.sh in STREAMSVM_TEST_KAFKA.
+// NewCluster starts a cluster that stops when the test ends. It skips the test
+// unless the environment names scripts/kafka.sh in STREAMSVM_TEST_KAFKA.
 func NewCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	script := os.Getenv("STREAMSVM_TEST_KAFKA")
@@ -70,8 +70,8 @@ func NewCluster(tb testing.TB) *Cluster {
 	return c
 }
 
-// In makes t, a subtest of the test that has started the cluster, the one that
-// fails where an operation does.
+// In makes t, a subtest of the test that started the cluster, the one that fails
+// when an operation does.
 func (c *Cluster) In(t *testing.T) {
 	outer := c.tb
 	set := func(tb testing.TB) {
@@ -84,7 +84,7 @@ func (c *Cluster) In(t *testing.T) {
 	t.Cleanup(func() { set(outer) })
 }
 
-// Kill ends a node by SIGKILL, Stop by SIGTERM, and both wait for its end.
+// Kill ends a node with SIGKILL, Stop with SIGTERM. Both wait until it has ended.
 func (c *Cluster) Kill(node int) { c.tb.Helper(); c.nodes[node-1].run("kill") }
 
 // Stop is described with Kill.
@@ -93,7 +93,7 @@ func (c *Cluster) Stop(node int) { c.tb.Helper(); c.nodes[node-1].run("stop") }
 // Start starts a node that has ended, and returns when it answers.
 func (c *Cluster) Start(node int) { c.tb.Helper(); c.nodes[node-1].run("start") }
 
-// Pause stops a node from running with SIGSTOP, and Resume lets it go on.
+// Pause suspends a node with SIGSTOP, Resume continues it.
 func (c *Cluster) Pause(node int) { c.tb.Helper(); c.signal(node, syscall.SIGSTOP) }
 
 // Resume is described with Pause.
@@ -114,20 +114,20 @@ func (c *Cluster) signal(node int, s syscall.Signal) {
 	}
 }
 
-// Gate says what a forwarder does.
+// Gate is the behaviour of a forwarder.
 type Gate int
 
 // What a forwarder does.
 const (
 	Open   Gate = iota // forwards
-	Refuse             // refuses new connections and resets those that there are
-	Hole               // forwards nothing: who connects, or is connected, gets no answer
+	Refuse             // refuses new connections and resets existing ones
+	Hole               // forwards nothing: connections, old and new, get no answer
 )
 
 // Cut sets what the forwarder in front of a node does; Open ends a cut.
 func (c *Cluster) Cut(node int, how Gate) { c.gates[node-1].set(how) }
 
-// Leader returns the node that leads a partition. It waits until one does.
+// Leader returns the node that leads a partition, waiting until there is one.
 func (c *Cluster) Leader(topic string, partition int32) int {
 	c.tb.Helper()
 	return await(c, fmt.Sprintf("leader of %s/%d", topic, partition), func(ctx context.Context) (int, error) {
@@ -197,8 +197,8 @@ func (c *Cluster) ElectPreferred() {
 	})
 }
 
-// Healthy waits until all nodes are there and every partition is led and has
-// all replicas in sync.
+// Healthy waits until all nodes are up and every partition has a leader and all
+// replicas in sync.
 func (c *Cluster) Healthy() {
 	c.tb.Helper()
 	await(c, "all replicas in sync", func(ctx context.Context) (int, error) {
@@ -247,10 +247,10 @@ type gate struct {
 	mu    sync.Mutex
 	l     net.Listener
 	conns map[*net.TCPConn]bool
-	hole  chan struct{} // closed where there is none
+	hole  chan struct{} // closed if there is none
 }
 
-// newGate returns one that is open, and closed at the end of the test.
+// newGate returns an open gate that is closed at the end of the test.
 func newGate(tb testing.TB, addr, target string) *gate {
 	g := &gate{tb: tb, addr: addr, target: target, hole: make(chan struct{})}
 	close(g.hole)
@@ -276,7 +276,7 @@ func (g *gate) set(how Gate) {
 		}
 		g.l = nil
 		for c := range g.conns {
-			_ = c.SetLinger(0) // a reset, not an orderly end
+			_ = c.SetLinger(0) // send a reset instead of an orderly close
 			c.Close()
 		}
 		g.conns = nil
@@ -301,7 +301,7 @@ func (g *gate) set(how Gate) {
 	}()
 }
 
-// forward copies both ways between a client and the target.
+// forward copies in both directions between a client and the target.
 func (g *gate) forward(client *net.TCPConn) {
 	defer client.Close()
 	if !g.enter(client) {
@@ -323,7 +323,7 @@ func (g *gate) forward(client *net.TCPConn) {
 	g.copy(server, client)
 }
 
-// copy copies what src sends until one of them ends, and ends both.
+// copy copies what src sends until either side ends, and closes both.
 func (g *gate) copy(dst, src *net.TCPConn) {
 	defer dst.Close()
 	defer src.Close()

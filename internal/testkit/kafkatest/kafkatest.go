@@ -1,13 +1,12 @@
-// Package kafkatest gives tests a broker, topics and records.
+// Package kafkatest provides brokers, topics and records for tests.
 //
-// By default each test has an embedded broker of its own. Where the
-// environment names one in STREAMSVM_TEST_BROKERS (host:port, comma-separated)
-// that broker is used instead, with topic names of the test's own that are
-// deleted when it ends. Tests that kill their broker take it from Start, which
-// runs the script named by STREAMSVM_TEST_KAFKA (scripts/kafka.sh) if that is
-// set.
+// By default each test has its own embedded broker. If the environment names a
+// broker in STREAMSVM_TEST_BROKERS (host:port, comma-separated), that one is used
+// instead, with topic names that are unique to the test and deleted when it ends.
+// Tests that kill their broker take it from Start, which runs the script named by
+// STREAMSVM_TEST_KAFKA (scripts/kafka.sh) if that is set.
 //
-// Topics are made and filled with franz-go's client, which shares no code with
+// Topics are created and filled with franz-go's client, which shares no code with
 // the client under test.
 package kafkatest
 
@@ -48,8 +47,8 @@ func Brokers(tb testing.TB) []string {
 	return []string{Embedded(tb).Addr()}
 }
 
-// Embedded returns an embedded broker, whatever the environment says, that
-// ends with the test.
+// Embedded returns an embedded broker, whatever the environment says, that stops
+// when the test ends.
 func Embedded(tb testing.TB) *broker.Broker {
 	tb.Helper()
 	b, err := broker.Start(broker.Options{})
@@ -60,14 +59,14 @@ func Embedded(tb testing.TB) *broker.Broker {
 	return b
 }
 
-// Broker is one that a test may kill. It keeps its address and its records.
+// Broker is a broker that a test may kill. It keeps its address and its records.
 type Broker struct {
 	// Addr is its host:port.
 	Addr string
 
 	tb     testing.TB
 	dir    string
-	script string // "": embedded
+	script string // "" if embedded
 	inproc *broker.Broker
 }
 
@@ -80,7 +79,7 @@ func Start(tb testing.TB) *Broker {
 	return b
 }
 
-// Kill ends the broker: a real one by SIGKILL, an embedded one by closing it.
+// Kill kills the broker: a real one with SIGKILL, an embedded one by closing it.
 func (b *Broker) Kill() {
 	b.tb.Helper()
 	if b.script != "" {
@@ -90,7 +89,7 @@ func (b *Broker) Kill() {
 	b.inproc.Close()
 }
 
-// Restart starts the broker again where it was.
+// Restart starts the broker again at the same address.
 func (b *Broker) Restart() {
 	b.tb.Helper()
 	if b.script != "" {
@@ -141,8 +140,8 @@ func dial(tb testing.TB, brokers []string, opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-// Name returns a topic name that no other test uses. The topic, if one has
-// been made by then, is deleted at the end of the test.
+// Name returns a topic name that no other test uses. If the topic exists at the end
+// of the test, it is deleted.
 func Name(tb testing.TB, brokers []string) string {
 	tb.Helper()
 	clean := strings.Map(func(r rune) rune {
@@ -182,8 +181,8 @@ func drop(tb testing.TB, brokers []string, topic string) {
 	}
 }
 
-// Topic creates a topic under a name of its own, deleted at the end of the
-// test, and returns the name. config may be nil.
+// Topic creates a topic with a unique name, deleted at the end of the test, and
+// returns the name. config may be nil.
 func Topic(tb testing.TB, brokers []string, partitions int, config map[string]string) string {
 	tb.Helper()
 	name := Name(tb, brokers)
@@ -192,8 +191,8 @@ func Topic(tb testing.TB, brokers []string, partitions int, config map[string]st
 }
 
 // Create creates the topic called name and waits until every partition has a
-// leader. Records of any age are kept unless config says otherwise: tests write
-// timestamps of years ago, which a broker's own retention would delete.
+// leader. Records are kept forever unless config says otherwise: tests write
+// timestamps from years ago, which a broker's own retention would delete.
 func Create(tb testing.TB, brokers []string, name string, partitions int, config map[string]string) {
 	tb.Helper()
 	c := dial(tb, brokers)
@@ -216,7 +215,7 @@ func Create(tb testing.TB, brokers []string, name string, partitions int, config
 		if err == nil {
 			err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
 		}
-		// A topic of this name that has just been deleted lingers.
+		// A recently deleted topic of this name may linger.
 		if err == kerr.TopicAlreadyExists && ctx.Err() == nil {
 			pause(ctx)
 			continue
@@ -250,7 +249,7 @@ func AddPartitions(tb testing.TB, brokers []string, topic string, total int) {
 	waitLeaders(ctx, tb, c, topic, total)
 }
 
-// Delete deletes the topic and waits until the broker does not know it.
+// Delete deletes the topic and waits until the broker no longer knows it.
 func Delete(tb testing.TB, brokers []string, topic string) {
 	tb.Helper()
 	drop(tb, brokers, topic)
@@ -319,7 +318,7 @@ func waitLeaders(ctx context.Context, tb testing.TB, c *kgo.Client, topic string
 	}
 }
 
-// pause waits a little between two looks at a broker that cannot notify.
+// pause waits a little before asking again a broker that cannot notify.
 func pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -327,9 +326,9 @@ func pause(ctx context.Context) {
 	}
 }
 
-// Produce appends the records, in order, to the partitions and topics that
-// they name, and returns when all are acknowledged. Time is kept; a zero Time
-// becomes the current one. Offset is ignored.
+// Produce appends the records, in order, to the partitions and topics that they
+// name, and returns when all are acknowledged. Time is kept; a zero Time becomes
+// the current one. Offset is ignored.
 func Produce(tb testing.TB, brokers []string, recs ...stream.Record) {
 	tb.Helper()
 	c := dial(tb, brokers)
@@ -352,14 +351,14 @@ func ProduceWith(tb testing.TB, c *kgo.Client, recs ...stream.Record) {
 	if err := c.ProduceSync(ctx, out...).FirstErr(); err != nil {
 		tb.Fatalf("produce %d records: %v", len(recs), err)
 	}
-	for _, r := range out { // it may be in a transaction
+	for _, r := range out { // the client may be in a transaction
 		if err := reach.Settle(ctx, c, r.Topic, r.Partition); err != nil {
 			tb.Fatal(err)
 		}
 	}
 }
 
-// Abort writes records in a transaction that is given up.
+// Abort writes records in a transaction and aborts it.
 func Abort(tb testing.TB, brokers []string, recs ...stream.Record) {
 	tb.Helper()
 	c := dial(tb, brokers, kgo.TransactionalID("abort-"+rand.Text()))
@@ -369,7 +368,7 @@ func Abort(tb testing.TB, brokers []string, recs ...stream.Record) {
 	if err := c.BeginTransaction(); err != nil {
 		tb.Fatal(err)
 	}
-	for i := range recs { // a batch each
+	for i := range recs { // in a batch each
 		ProduceWith(tb, c, recs[i])
 	}
 	if err := c.EndTransaction(ctx, kgo.TryAbort); err != nil {
@@ -378,14 +377,14 @@ func Abort(tb testing.TB, brokers []string, recs ...stream.Record) {
 }
 
 // AwaitDecided waits until every transaction that has written to the topic is over
-// for readers too: brokers answer the one who ends it a moment before.
+// for readers, too: brokers confirm the end to the producer a moment earlier.
 func AwaitDecided(tb testing.TB, brokers []string, topic string) {
 	tb.Helper()
 	ReadAll(tb, brokers, topic, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 }
 
-// ReadAll returns every record that the topic holds now, partition by
-// partition, as franz-go reads them.
+// ReadAll returns every record in the topic, partition by partition, as franz-go
+// reads them.
 func ReadAll(tb testing.TB, brokers []string, topic string, opts ...kgo.Opt) []stream.Record {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -20,22 +20,23 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/broker"
 )
 
-// Secure is a cluster with TLS, authentication and ACLs. Its users are trainer
-// and nobody, who may do what Allow says, with one password for all mechanisms.
+// Secure is a cluster with TLS, authentication and ACLs. Its users are trainer and
+// nobody, with one password for all mechanisms. They may do what Allow says.
 type Secure struct {
-	// TB is the test it is for.
+	// TB is the test it belongs to.
 	TB testing.TB
-	// Password is the users' password, PasswordFile a file that holds it.
+	// Password is the users' password, PasswordFile a file with it.
 	Password, PasswordFile string
-	// CA is a PEM file with the authority to trust, OtherCA one with another.
+	// CA is a PEM file with the authority to trust, OtherCA one with another
+	// authority.
 	CA, OtherCA string
-	// Cert and Key, PEM files, are the client certificate of CN=trainer;
-	// ExpiredCert and ExpiredKey one that has expired.
+	// Cert and Key are PEM files with the client certificate for CN=trainer,
+	// ExpiredCert and ExpiredKey with an expired one.
 	Cert, Key, ExpiredCert, ExpiredKey string
-	// Listeners by kind: TLS, MTLS (wants client certificates), EXPIRED (TLS with
-	// an expired certificate), SASL, SASLTLS, and of Apache Kafka OAUTH and
-	// OAUTHTLS, which take unsigned tokens. Embedded, each is a cluster of its
-	// own.
+	// Listeners are addresses by kind: TLS, MTLS (requires client certificates),
+	// EXPIRED (TLS with an expired certificate), SASL, SASLTLS, and with Apache
+	// Kafka OAUTH and OAUTHTLS, which accept unsigned tokens. Embedded, each one is
+	// a cluster of its own.
 	Listeners map[string]string
 	// Real says that it is Apache Kafka.
 	Real bool
@@ -48,7 +49,7 @@ var Mechanisms = []string{"plain", "scram-sha-256", "scram-sha-512"}
 
 // NewSecure returns the secure broker that the environment names in
 // STREAMSVM_TEST_SECURE, the directory given to "scripts/kafka.sh secure", or
-// embedded ones; or it skips the test if real is asked for and there is none.
+// embedded ones. It skips the test if real is required and there is none.
 func NewSecure(tb testing.TB, real bool) *Secure {
 	tb.Helper()
 	dir := os.Getenv("STREAMSVM_TEST_SECURE")
@@ -122,8 +123,8 @@ func embeddedSecure(tb testing.TB) *Secure {
 	return s
 }
 
-// client returns a client of the cluster of a listener that may do everything,
-// or nil if nobody is kept from anything there.
+// client returns a client for the listener's cluster with all permissions, or nil
+// if that cluster has no access control.
 func (s *Secure) client(listener string) *kgo.Client {
 	s.TB.Helper()
 	if s.Real {
@@ -140,8 +141,7 @@ func (s *Secure) client(listener string) *kgo.Client {
 	return Client(s.TB, []string{s.Listeners[listener]}, opts...)
 }
 
-// Allow grants what the lines, commands of kafka-acls.sh, say, until the test
-// ends.
+// Allow grants what the lines, commands of kafka-acls.sh, say, until the test ends.
 func (s *Secure) Allow(listener, lines string) {
 	s.TB.Helper()
 	c := s.client(listener)
@@ -163,7 +163,7 @@ func (s *Secure) Allow(listener, lines string) {
 			s.TB.Fatalf("create ACL: %v", err)
 		}
 	}
-	// A broker takes a moment to hear of them.
+	// A broker takes a moment to learn of them.
 	for _, one := range req.Creations {
 		for !s.allows(ctx, c, one) {
 			pause(ctx)
@@ -171,7 +171,7 @@ func (s *Secure) Allow(listener, lines string) {
 	}
 }
 
-// Revoke takes back what Allow has granted by the same lines.
+// Revoke revokes what Allow granted with the same lines.
 func (s *Secure) Revoke(listener, lines string) {
 	s.TB.Helper()
 	c := s.client(listener)
@@ -201,7 +201,7 @@ func (s *Secure) Revoke(listener, lines string) {
 	}
 }
 
-// allows tells whether the broker knows the grant.
+// allows reports whether the broker knows the grant.
 func (s *Secure) allows(ctx context.Context, c *kgo.Client, one kmsg.CreateACLsRequestCreation) bool {
 	s.TB.Helper()
 	req := kmsg.NewPtrDescribeACLsRequest()
@@ -217,7 +217,7 @@ func (s *Secure) allows(ctx context.Context, c *kgo.Client, one kmsg.CreateACLsR
 	return len(resp.Resources) > 0
 }
 
-// parse reads a command of kafka-acls.sh.
+// parse parses a command of kafka-acls.sh.
 func (s *Secure) parse(line string) []kmsg.CreateACLsRequestCreation {
 	s.TB.Helper()
 	one := kmsg.NewCreateACLsRequestCreation()
@@ -255,8 +255,8 @@ func (s *Secure) parse(line string) []kmsg.CreateACLsRequestCreation {
 	return out
 }
 
-// CreateTopic creates a topic on the cluster of the listener, with one
-// partition, that is deleted at the end of the test.
+// CreateTopic creates a topic with one partition on the listener's cluster; it is
+// deleted at the end of the test.
 func (s *Secure) CreateTopic(listener, name string) {
 	s.TB.Helper()
 	c := s.client(listener)
@@ -282,7 +282,7 @@ func (s *Secure) CreateTopic(listener, name string) {
 	}
 }
 
-// User of a broker with authentication.
+// User is a user of a broker with authentication.
 type User struct {
 	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 	Mechanism, Name, Password string
@@ -291,15 +291,15 @@ type User struct {
 	Allow []Grant
 }
 
-// Grant allows an operation, such as READ, on a resource (TOPIC, GROUP, CLUSTER
-// or TRANSACTIONAL_ID) of that name, or on all whose names begin with it.
+// Grant allows an operation, such as READ, on a resource (TOPIC, GROUP, CLUSTER or
+// TRANSACTIONAL_ID) with that name, or on all whose names start with it.
 type Grant struct {
 	Resource, Name, Operation string
 	Prefixed                  bool
 }
 
-// Users returns the options of an embedded broker that only these users may
-// use, each for what it is allowed.
+// Users returns the options of an embedded broker that only these users may use,
+// each with its grants.
 func Users(users ...User) []kfake.Opt {
 	opts := []kfake.Opt{kfake.EnableSASL(), kfake.EnableACLs()}
 	for _, u := range users {

@@ -1,5 +1,6 @@
-// Package learnertest runs package algostest on many learners, with options for each
-// that keep it short. The learners of the core and of contrib/baselines are tested by it.
+// Package learnertest runs the conformance suite, package algostest, on many
+// learners with options that keep it short. It is used for the learners of the core
+// and of contrib/baselines.
 package learnertest
 
 import (
@@ -10,7 +11,8 @@ import (
 	"github.com/streamsvm/streamsvm/algos/algostest"
 )
 
-// Conformance runs the conformance suite on each of the learners, in every preset.
+// Conformance runs the conformance suite on each of the learners, with every
+// preset.
 func Conformance(t *testing.T, specs []algos.Spec) {
 	for _, spec := range specs {
 		for _, preset := range []string{"default", "paper"} {
@@ -22,15 +24,15 @@ func Conformance(t *testing.T, specs []algos.Spec) {
 				if same, err := spec.WithPreset("default", nil); preset == "paper" && err == nil && maps.Equal(same, options) {
 					t.Skip("the presets are the same")
 				}
-				// As many random features as a user would take make states of
-				// megabytes, which the suite stores hundreds of times, and
-				// choosing options on as many labels takes most of its time.
+				// As many random features as a user would choose give states of
+				// megabytes, which the suite stores hundreds of times, and choosing
+				// options on as many labels would take most of its time.
 				few := map[string]string{"features": "256", "block": "64", "batch_unlabelled": "64"}
 				if preset == "default" {
 					few["tuning"] = "100"
 				}
 				if spec.Name == "frs3vm" {
-					few["tuning"] = "0" // it chooses as tsgs3vm does, by stochastic steps to convergence
+					few["tuning"] = "0" // it chooses as tsgs3vm does, but with stochastic steps to convergence
 				}
 				for name, v := range few {
 					if spec.Takes(name) && spec.Kind == algos.Features {
@@ -43,8 +45,8 @@ func Conformance(t *testing.T, specs []algos.Spec) {
 					opts = append(opts, algostest.Live(liveOptions(spec)))
 				}
 				if preset == "paper" {
-					// Its regularisation makes a class-mean rule of a kernel
-					// learner, which gets these moons about 88 % right.
+					// Its regularisation makes a kernel learner a class-mean rule,
+					// which gets about 88 % of these moons right.
 					opts = append(opts, algostest.Accuracy(.8))
 				}
 				algostest.Run(t, spec, opts...)
@@ -72,16 +74,16 @@ func Classes(t *testing.T, specs []algos.Spec) {
 	}
 }
 
-// liveOptions returns how many examples a learner's live model is looked at on,
-// and bounds on what it holds that are a fraction of this, so that most of the
-// stream comes when it is full.
+// liveOptions returns the number of examples for the live-model check, and options
+// that bound what the learner holds to a fraction of that, so that it is full for
+// most of the stream.
 func liveOptions(spec algos.Spec) (int, map[string]string) {
 	n, small := 8000, map[string]string{
 		"buffer": "2500", "frozen": "2500", "labels": "1000", "max_sample": "2500", "tuning": "100",
 	}
 	if spec.Kind == algos.Linear {
-		// These are near the concept: the window is to be large enough that what
-		// it happens to hold makes less than half a point.
+		// Linear models are close to the concept: the window must be so large that
+		// its random content makes less than half a point.
 		n, small["buffer"] = 16000, "5000"
 	}
 	options := map[string]string{}
@@ -92,19 +94,19 @@ func liveOptions(spec algos.Spec) (int, map[string]string) {
 	}
 	switch spec.Name {
 	case "pegasos", "perceptron":
-		// The model is that of an eighth of the budget, which is to be large
-		// enough for what it happens to hold to make less than half a point.
+		// The model is learned from an eighth of the budget, which must be so large
+		// that its random content makes less than half a point.
 		n, options["budget"] = 40000, "5000"
 	case "scs":
 		// Models of samples that have a quarter exchanged differ by less than half
 		// a point if they are large enough.
 		n, options["max_sample"] = 24000, "6000"
 	case "online":
-		// The last iterate of a linear model in three features moves by points
-		// with the default rate; the tuner would take a smaller one.
+		// The last iterate of a linear model with three features moves by points at
+		// the default rate; the tuner would choose a smaller one.
 		options["rate"] = "0.1"
 	case "frs3vm":
-		// With c, lambda falls as 1/n, and steps of 256 labels at a time never
+		// With c, lambda falls as 1/n, and steps of 256 labels at a time do not
 		// catch up with that before Finish.
 		options["lambda"] = "0.01"
 	}

@@ -1,4 +1,4 @@
-// Package lettertest makes topics of dead letters.
+// Package lettertest creates dead-letter topics for tests.
 package lettertest
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// About makes a letter about the record at an offset of partition 1 of
-// the topic, sent so many seconds after a fixed time.
+// About returns a dead letter about the record at an offset of partition 1 of the
+// topic, sent so many seconds after a fixed time.
 func About(topic string, offset int64, reason stream.Reason, value string, limit int) stream.Record {
 	rec := stream.Record{Topic: topic, Partition: 1, Offset: offset, Time: time.UnixMilli(1_700_000_000_000 + offset), Key: fmt.Appendf(nil, "k%d", offset),
 		Value: []byte(value), Headers: []stream.Header{{Key: "trace", Value: []byte("abc")}}}
@@ -23,8 +23,8 @@ func About(topic string, offset int64, reason stream.Reason, value string, limit
 	return out
 }
 
-// Topic makes a topic of records with one of n letters about them, with
-// increasing values.
+// Topic creates a topic of n records, and a topic with a dead letter about each,
+// with increasing values.
 func Topic(t testing.TB, brokers []string, n int) (topic, dead string) {
 	t.Helper()
 	topic = kafkatest.Topic(t, brokers, 2, nil)
@@ -41,8 +41,8 @@ func Topic(t testing.TB, brokers []string, n int) (topic, dead string) {
 	return topic, dead
 }
 
-// Came counts the values that the topic holds: how many are there twice, and
-// how many of n are missing.
+// Came counts the values in the topic: how many are there twice, and how many of n
+// are missing.
 func Came(t testing.TB, brokers []string, topic string, n int) (twice, missing int) {
 	t.Helper()
 	seen := map[string]int{}

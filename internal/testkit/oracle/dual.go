@@ -1,5 +1,5 @@
-// Package dual solves small kernel SVM problems to high accuracy by stochastic
-// dual coordinate ascent, as an independent oracle for tests.
+// Package oracle solves small kernel SVM problems to high accuracy by stochastic
+// dual coordinate ascent, independently of the code under test.
 package oracle
 
 import (
@@ -16,10 +16,9 @@ type Solution struct {
 	Epochs    int
 }
 
-// Solve runs until the relative duality gap is at most tol or for at most
-// epochs passes. q is the kernel matrix, to which a bias is to be added by the
-// caller if wanted; w are labels ±1. It keeps Qα by plain sums and shares no
-// code with the learners.
+// Solve runs until the relative duality gap is at most tol, for at most epochs
+// passes. q is the kernel matrix, including a bias if wanted; w are labels ±1. It
+// computes Qα by plain sums and shares no code with the learners.
 //
 // (Shalev-Shwartz and Zhang, "Stochastic Dual Coordinate Ascent Methods for
 // Regularized Loss Minimization", JMLR 2013.)
@@ -58,7 +57,7 @@ func Solve(q [][]float64, w []float64, lambda, tol float64, epochs int) Solution
 	return sol
 }
 
-// evaluate computes Qα afresh into s and returns objective and gap.
+// evaluate recomputes Qα into s and returns objective and gap.
 func evaluate(q [][]float64, w, alpha, s []float64, lambda float64) (objective, gap float64) {
 	var ridge, loss, lin float64
 	for i := range w {

@@ -1,5 +1,5 @@
-// Package pointtest makes points for tests, and values of them that do not come from
-// the code under test.
+// Package pointtest generates random points for tests, and computes expected values
+// for them without the code under test.
 package pointtest
 
 import (
@@ -29,8 +29,8 @@ func Random(r *rand.Rand, dim int, sparse bool) stream.Vec {
 	return x
 }
 
-// Both returns a random vector of dim features, a part of them 0, dense and
-// sparse; the sparse one spells some zeros out.
+// Both returns a random vector of dim features, some of them 0, in dense and sparse
+// form; the sparse form lists some of the zeros.
 func Both(r *rand.Rand, dim int) (dense, sparse stream.Vec) {
 	sparse.Idx = []int32{}
 	for j := range dim {
@@ -47,7 +47,7 @@ func Both(r *rand.Rand, dim int) (dense, sparse stream.Vec) {
 	return dense, sparse
 }
 
-// Weights returns n weights, of which about the given share is not 0.
+// Weights returns n weights, of which about the given share is nonzero.
 func Weights(r *rand.Rand, n int, share float64) []float64 {
 	w := make([]float64, n)
 	for j := range w {

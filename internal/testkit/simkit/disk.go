@@ -15,9 +15,9 @@ import (
 )
 
 // Disk is a file system in memory, a checkpoint.FS, that knows what would survive a
-// power cut: of a file's bytes those that were synced, of a directory's changes
-// those before its last SyncDir. It counts the operations that change something and
-// calls Hook before each, and can fail at any of them.
+// power cut: file contents that were synced, and directory changes before the last
+// SyncDir. It counts the operations that change anything, calls Hook before each,
+// and can fail at any of them.
 type Disk struct {
 	mu      sync.Mutex
 	dirs    map[string]bool   // directory → whether its name is durable; "." is always there
@@ -39,7 +39,7 @@ func NewDisk() *Disk {
 	return &Disk{dirs: map[string]bool{}, now: map[string]*inode{}, durable: map[string]*inode{}, locks: map[string]bool{}}
 }
 
-// The ways in which a crash may treat what was not synced.
+// How a crash treats what was not synced.
 const (
 	LoseAll    = "nothing that was not synced survives"
 	KeepAll    = "everything survives"
@@ -48,15 +48,15 @@ const (
 	KeepRandom = "some names survive, some bytes do"
 )
 
-// Crashes are all of them.
+// Crashes lists them.
 var Crashes = []string{LoseAll, KeepAll, KeepNames, ZeroBytes, KeepRandom}
 
-// Crash returns the disk that a machine finds after a power cut.
+// Crash returns the disk as found after a power cut.
 func (m *Disk) Crash(how string, r *rng.Source) *Disk {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := NewDisk()
-	for _, dir := range sorted(m.dirs) { // those above come first
+	for _, dir := range sorted(m.dirs) { // parents come first
 		durable := m.dirs[dir] || how != LoseAll && (how != KeepRandom || r.IntN(2) == 0)
 		if durable && c.exists(filepath.Dir(dir)) {
 			c.dirs[dir] = true
@@ -108,7 +108,7 @@ func (m *Disk) Files() map[string][]byte {
 	return files
 }
 
-// Dirs returns the directories but ".".
+// Dirs returns the directories except ".".
 func (m *Disk) Dirs() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +123,7 @@ func (m *Disk) op(name string) error {
 	if hook == nil {
 		return nil
 	}
-	return hook(name, n) // which may use the disk
+	return hook(name, n) // the hook may use the disk
 }
 
 func (m *Disk) exists(dir string) bool {
@@ -261,12 +261,12 @@ func (m *Disk) TryLock(name string) (func() error, bool, error) {
 type memFile struct {
 	m *Disk
 	f *inode
-	r *bytes.Reader // nil where opened for writing
+	r *bytes.Reader // nil if opened for writing
 }
 
 func (f *memFile) Read(b []byte) (int, error) { return f.r.Read(b) }
 
-// Write takes half of b when it fails, as a full disk does.
+// Write writes half of b when it fails, as a full disk does.
 func (f *memFile) Write(b []byte) (int, error) {
 	err := f.m.op("write")
 	f.m.mu.Lock()

@@ -1,6 +1,6 @@
-// Package simkit has what a simulation puts in place of the operating system: a
-// network and a disk in memory that can fail at any operation. Both live inside a
-// bubble of testing/synctest: whoever waits for them lets virtual time go on.
+// Package simkit simulates the operating system for tests: a network and a disk in
+// memory that can fail at any operation. Both must be used inside a bubble of
+// testing/synctest: waiting for them lets virtual time pass.
 package simkit
 
 import (
@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// Network connects hosts by streams of bytes, which take a random time of less than
-// a millisecond. A write never blocks.
+// Network connects hosts by byte streams, which take a random time of less than a
+// millisecond. A write never blocks.
 type Network struct {
-	// Prompt says that requests which clients make while they hold a mutex, and their
-	// answers, take no time, even from hosts that are isolated. Where several
-	// connections are made at a time, virtual time would stand still for ever if one
-	// goroutine waited for an answer, and another one for the mutex: franz-go asks so
-	// for the id of a producer.
+	// Prompt says that requests which clients make while they hold a mutex, and the
+	// responses, take no time, even from isolated hosts. With several concurrent
+	// connections, virtual time would otherwise stand still forever if one
+	// goroutine waited for a response and another one for the mutex: franz-go
+	// requests producer ids like that.
 	Prompt bool
 
 	mu        sync.Mutex
@@ -33,7 +33,7 @@ type Network struct {
 	listeners map[string]*listener // by port
 }
 
-// NewNetwork returns a network whose delays come from the seed.
+// NewNetwork returns a network whose delays are drawn with the seed.
 func NewNetwork(seed uint64) *Network {
 	return &Network{rand: rand.New(rand.NewPCG(seed, 1)), listeners: map[string]*listener{}}
 }
@@ -96,11 +96,11 @@ func (a addr) String() string { return string(a) }
 
 // A Fault is what happens at a write.
 type Fault struct {
-	// Part of the bytes, from 0 to 1, is still sent.
+	// Part is the fraction of the bytes that is still sent, from 0 to 1.
 	Part float64
 	// Reset ends the connection, Dead the host with all its connections.
 	Reset, Dead bool
-	// Stall holds up what is sent, this and what follows.
+	// Stall delays these bytes and those that follow.
 	Stall time.Duration
 }
 
@@ -113,7 +113,7 @@ type Host struct {
 
 	mu     sync.Mutex
 	dead   bool
-	away   time.Time // nothing reaches it, or leaves it, before
+	away   time.Time // nothing reaches or leaves it before that
 	conns  map[*conn]bool
 	onDead func()
 }
@@ -123,10 +123,10 @@ func (n *Network) Host(name string) *Host {
 	return &Host{net: n, name: name, conns: map[*conn]bool{}}
 }
 
-// OnDead sets what happens besides when a Fault ends the host.
+// OnDead sets what else happens when a Fault ends the host.
 func (h *Host) OnDead(do func()) { h.onDead = do }
 
-// Kill ends the host: nothing leaves it any more. What it has sent arrives.
+// Kill ends the host: nothing leaves it any more, but what it has sent arrives.
 func (h *Host) Kill() {
 	h.mu.Lock()
 	h.dead = true
@@ -145,8 +145,8 @@ func (h *Host) Reset() {
 	}
 }
 
-// Isolate keeps the host from the network for a while: what is under way, and what
-// is sent meanwhile, arrives late.
+// Isolate disconnects the host for a while: what is in flight, and what is sent
+// meanwhile, arrives late.
 func (h *Host) Isolate(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,9 +157,9 @@ func (h *Host) Isolate(d time.Duration) {
 	}
 }
 
-// Dial implements net.Dialer's DialContext. It takes no time, even while the host is
-// isolated, when what is sent is held up: clients hold a mutex while they dial, and
-// virtual time stands still while a goroutine waits for one.
+// Dial implements net.Dialer's DialContext. It takes no time, even while the host
+// is isolated and what it sends is delayed: clients hold a mutex while they dial,
+// and virtual time stands still while a goroutine waits for one.
 func (h *Host) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Addr: addr(address), Err: err}
@@ -202,15 +202,15 @@ func (h *Host) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 
 // conn is one end of a connection.
 type conn struct {
-	host          *Host // nil: the other side's end
+	host          *Host // nil: it belongs to the other side
 	peer          *conn
 	in            half
 	local, remote addr
-	prompt        atomic.Bool // the request sent last, and so its answer
+	prompt        atomic.Bool // the last request is prompt, and so is its response
 }
 
-// RequestKey returns which request of the Kafka protocol b is, or -1 if it is not
-// a whole one.
+// RequestKey returns the Kafka API key of request b, or -1 if b is not a whole
+// request.
 func RequestKey(b []byte) int16 {
 	if len(b) > 6 && int(binary.BigEndian.Uint32(b)) == len(b)-4 {
 		return int16(binary.BigEndian.Uint16(b[4:]))
@@ -222,13 +222,13 @@ func RequestKey(b []byte) int16 {
 // Metadata, FindCoordinator, ApiVersions or InitProducerId.
 func isPrompt(b []byte) bool { return slices.Contains([]int16{3, 10, 18, 22}, RequestKey(b)) }
 
-// half is what goes in one direction.
+// half is one direction of a connection.
 type half struct {
 	mu       sync.Mutex
 	segments []segment
 	newest   time.Time // when the last segment arrives
 	err      error     // after the segments
-	now      error     // before them: the reader's own end is closed
+	now      error     // instead of the segments: the reader's own end is closed
 	deadline time.Time
 	wake     chan struct{} // closed, and replaced, at every change
 }
@@ -257,7 +257,7 @@ func (f *half) stall(until time.Time) {
 	f.changed()
 }
 
-// end says how the direction ends; what is under way arrives before.
+// end sets how the direction ends; what is in flight arrives before.
 func (f *half) end(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -412,7 +412,7 @@ func (c *conn) broken(err error) error {
 	return &net.OpError{Op: "write", Net: "sim", Source: c.local, Addr: c.remote, Err: err}
 }
 
-// reset ends the connection for both sides, for the own side at once.
+// reset ends the connection for both sides, at once for this one.
 func (c *conn) reset() {
 	err := &net.OpError{Op: "read", Net: "sim", Source: c.local, Addr: c.remote, Err: syscall.ECONNRESET}
 	c.in.shut(err)

@@ -187,10 +187,10 @@ func TestStateBeforeForetelling(t *testing.T) {
 	}
 	waits := e.join.examples.items[e.join.examples.head:]
 	for i := range waits {
-		if !waits[i].told.known() {
+		if !waits[i].pred.known() {
 			t.Fatalf("example %d of %d that wait has not been foretold", i, len(waits))
 		}
-		waits[i].told = untold
+		waits[i].pred = noPrediction
 	}
 	snap, err := e.Snapshot(t.Context())
 	if err != nil {
