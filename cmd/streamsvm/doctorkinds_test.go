@@ -598,28 +598,3 @@ func firstOf(s string, n int) string {
 	}
 	return s
 }
-
-// TestDoctorLooksEverywhere: the labels and the format of a long topic are not
-// those of its first records alone.
-func TestDoctorLooksEverywhere(t *testing.T) {
-	brokers := kafkatest.Brokers(t)
-	for _, c := range []struct{ late, want string }{
-		{`{"x":[1,2],"y":1}`, "can be read as json"},
-		{"1 1:1 2:2", "the formats are mixed: "},
-	} {
-		topic := kafkatest.Topic(t, brokers, 2, nil)
-		var recs []stream.Record
-		for i := range 9000 {
-			value := `{"x":[1,2],"y":0}`
-			if i >= 5000 {
-				value = c.late
-			}
-			recs = append(recs, stream.Record{Topic: topic, Partition: int32(i % 2), Value: []byte(value)})
-		}
-		kafkatest.Produce(t, brokers, recs...)
-		_, out, _ := streamsvm(t.Context(), "doctor", "--brokers", strings.Join(brokers, ","), "--topics", topic)
-		if !strings.Contains(out, c.want) {
-			t.Errorf("doctor does not say %s:\n%s", c.want, out)
-		}
-	}
-}

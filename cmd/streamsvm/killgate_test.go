@@ -18,7 +18,7 @@ import (
 // alias never stands for what the topic does not hold.
 func TestKillBetweenVersionAndAlias(t *testing.T) {
 	t.Setenv("STREAMSVM_TEST_FULL_EVERY", "1")
-	c := newCluster(t)
+	c := &cluster{t, kafkatest.Brokers(t)} // not in parallel: of the variable
 	topic, dir := kafkatest.Topic(t, c.brokers, 1, nil), t.TempDir()
 	c.run("generate", "moons", "--count", "4000", "--topic", topic, "-q")
 	cfg := kafkaio.Config{Brokers: c.brokers}

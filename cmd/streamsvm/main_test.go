@@ -233,7 +233,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"replay", good, "--learner", "pegasos", "--preset", "x"}, cli.Usage, "no preset"},
 		{[]string{"replay", good, "--learner", "sbp", "--set", "frozen=100"}, cli.Usage, "option frozen can no longer be set: it is 10000 now"},
 		{[]string{"replay", good, "--learner", "online", "--preset", "drift"}, cli.Usage, "use learner adaptive, which needs no preset, or one that has it: scs, sbp"},
-		{[]string{"replay", good, "--labelled", "51", "--learner", "pegasos"}, cli.Usage, "there are 50"},
+		{[]string{"replay", good, "--labelled", "51", "--learner", "pegasos"}, cli.Usage, "there are only 50"},
 		{[]string{"replay", other}, cli.Usage, "--codec: the name of"},
 		{[]string{"replay", bad, "--learner", "pegasos"}, cli.Data, "bad.libsvm/0 offset 1"},
 		{[]string{"replay", filepath.Join(dir, "none.libsvm")}, cli.IO, "none.libsvm"},
