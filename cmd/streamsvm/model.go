@@ -41,6 +41,9 @@ var modelVerbs = map[string][]string{
 // checkVerb refuses unknown verbs, and flags that a verb does not take.
 func checkVerb(c *cli.Call, verb string) error {
 	own, ok := modelVerbs[verb]
+	if verb == "diff" {
+		return cli.Failf(cli.Usage, "there is no model diff any more: streamsvm model inspect describes a model, and model compare A B FILE... compares the predictions of two")
+	}
 	if !ok {
 		return cli.Failf(cli.Usage, "model has no %q%s", verb, spell.DidYouMean(verb, slices.Sorted(maps.Keys(modelVerbs))))
 	}
