@@ -184,7 +184,7 @@ type Program struct {
 	Name, Summary, Text string
 	Version             func() string
 	// CodeOf returns the exit code for an error; nil means the function CodeOf.
-	CodeOf func(error) Code
+	CodeOf   func(error) Code
 	Commands []*Command
 	// Removed says what replaces commands and settings that earlier versions had.
 	// Its keys are "COMMAND", "--FLAG", and "COMMAND --FLAG" for a flag that other
