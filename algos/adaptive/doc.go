@@ -1,5 +1,6 @@
-// Package adaptive is a panel of experts for streams that may change, with nothing
-// to set. It is the default learner.
+// Package adaptive learns from streams that may drift, without options to set: it
+// weights the predictions of several experts by how well each has predicted lately. It
+// is the default learner.
 //
 // # The experts
 //

@@ -1,5 +1,5 @@
-// Package onnx converts a predictor to an ONNX model. Its input is the plain form,
-// which docs/formats/plain.md describes. The graph takes the fields of an event, or a
+// Package onnx converts a predictor to an ONNX model, which other runtimes can score
+// records with. It starts from the plain form, which docs/formats/plain.md describes. The graph takes the fields of an event, or a
 // vector, to label and probability, in 64 bits and with standard operators only.
 // docs/onnx.md lists inputs and outputs, and what has no ONNX form.
 package onnx

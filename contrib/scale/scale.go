@@ -1,7 +1,7 @@
-// Package scale adds the commands for streams that one trainer cannot keep up with.
-// sum adds up what a least-squares model needs to know of some records, and solve
-// makes the model from the sums of all of them. sift forwards only the records that
-// a trainer still learns from. Import it for its side effect.
+// Package scale adds the commands sift, sum and solve, for streams that one trainer
+// cannot keep up with. sift forwards only the records that a trainer still learns from.
+// sum accumulates the normal equations of a least-squares SVM over some of the records,
+// and solve makes the model from several such sums. Import it for its side effect.
 package scale
 
 import (

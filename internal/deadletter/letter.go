@@ -1,5 +1,5 @@
-// Package deadletter keeps the records that could not be used, in topics of
-// their own: each letter once, whatever happens in between.
+// Package deadletter writes the records that could not be used to dead-letter topics,
+// each exactly once, also across crashes and restarts.
 package deadletter
 
 import (

@@ -1,7 +1,6 @@
-// Package sift is what the sifting of a stream and the learning from what is left
-// have in common: the headers of records that were forwarded, the plan by which
-// they are chosen, and the choice, which is a function of the record, the decision
-// on it and the plan alone.
+// Package sift defines what the command sift and the trainer must agree on: the headers
+// of forwarded records, the plan by which records are chosen, and the choice itself. The
+// choice depends on nothing but the record, the decision on it and the plan.
 //
 // A record is forwarded with probability p and then counts 1/p, so that sums over
 // the records forwarded are those over all, but for noise (Horvitz and Thompson

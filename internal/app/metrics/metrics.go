@@ -1,4 +1,4 @@
-// Package metrics shows trainers and services that predict to Prometheus.
+// Package metrics exports the state of trainers and prediction services to Prometheus.
 package metrics
 
 import (

@@ -1,6 +1,6 @@
-// Package normal adds up what a least-squares problem has to know of examples:
-// their normal equations. Sums of parts of a stream, added, are those of all of
-// it, so that parts may be summed anywhere.
+// Package normal accumulates the normal equations of a least-squares problem. The sums
+// over the parts of a stream add up to the sums over all of it, so each part can be
+// summed on a machine of its own.
 package normal
 
 import (
