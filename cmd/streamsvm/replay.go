@@ -33,6 +33,7 @@ type replay struct {
 	files, test                     []string
 	passes, labelled, delay         int
 	limit, shuffle, checkpointEvery uint64
+	publishEvery                    uint64
 	holdout                         float64
 	json, report, checkpoint, model string
 	scores                          string
@@ -75,6 +76,7 @@ streamsvm replay clicks.ssr --compare adaptive,scs,online`,
 				f.Uint64Var(&r.limit, "limit", 0, limitUsage)
 				f.IntVar(&r.labelled, "labelled", -1, "keep `N` labels, chosen by the seed, and hide the others; -1 keeps all")
 				f.IntVar(&r.delay, "delay", 0, "let each label come only when `N` more examples have")
+				f.Uint64Var(&r.publishEvery, "publish-every", 0, "also measure what a subscriber would get with a version after each `N` records")
 				f.Uint64Var(&r.shuffle, "shuffle", 0, "put the records into a random order given by this `SEED`; 0 keeps theirs")
 				f.Float64Var(&r.holdout, "holdout", 0, "keep this `FRACTION` of the records, the last ones after shuffling, for a test")
 				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, toleranceUsage)
@@ -161,7 +163,7 @@ func (r *replay) prepare(ctx context.Context) error {
 	if r.job, err = r.learnFlags.job(c, &r.codecFlags, r.files...); err != nil {
 		return err
 	}
-	job.Delay = r.delay
+	job.Delay, job.PublishEvery = r.delay, r.publishEvery
 	if err := badOption(c, job.Validate()); err != nil {
 		return err
 	}
@@ -175,6 +177,10 @@ func (r *replay) prepare(ctx context.Context) error {
 		return c.Bad("holdout", fmt.Errorf("%v is not in [0,1)", r.holdout))
 	case r.holdout > 0 && len(r.test) > 0:
 		return c.Bad("holdout", errors.New("it cannot be combined with --test"))
+	case r.publishEvery > 0 && (r.delay > 0 || job.Join.Topic != ""):
+		return c.Bad("publish-every", errors.New("it cannot be combined with --delay or --join"))
+	case r.publishEvery > 0 && len(r.compare) > 0:
+		return c.Bad("publish-every", errors.New("it cannot be combined with --compare: replay one learner at a time"))
 	case r.labelled < -1:
 		return c.Bad("labelled", fmt.Errorf("%d labels", r.labelled))
 	case job.Join.Topic != "" && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):

@@ -46,10 +46,12 @@ type result struct {
 	ExamplesPerSecond eval.Number    `json:"examples_per_second"`
 	Delay             int            `json:"delay"` // of labels, in examples
 	Prequential       eval.Summary   `json:"prequential"`
-	Test              *eval.Test     `json:"test"`
-	Folds             *folds         `json:"folds"` // of a short stream
-	Model             *modelResult   `json:"model"`
-	Train             trainResult    `json:"train"`
+	// AsPublished is there with --publish-every.
+	AsPublished *promote.PublishedReport `json:"as_published,omitempty"`
+	Test        *eval.Test               `json:"test"`
+	Folds       *folds                   `json:"folds"` // of a short stream
+	Model       *modelResult             `json:"model"`
+	Train       trainResult              `json:"train"`
 	// Cuts are the latest of the learner's sample, in order.
 	Cuts []cutResult `json:"cuts"`
 	// Gate is there with --promote.
@@ -121,6 +123,7 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		Cuts: []cutResult{}, Warnings: warnings(e), labels: e.Labels(),
 	}
 	r.Prequential.Name(e.Classes())
+	r.AsPublished = e.AsPublished()
 	if test != nil {
 		eval.Name(test.Classes, e.Classes())
 	}
@@ -279,6 +282,23 @@ func (r *result) rows() [][]string {
 	if p := probabilities("", &r.Prequential.Probability); p != "" {
 		row("probabilities", "%s", p)
 		row(last, "%s", probabilities("", &r.Prequential.Window.Probability))
+	}
+	if a := r.AsPublished; a != nil {
+		row("as published", "%s, on %d examples", m(a.Measures), a.Examples)
+		row("", "%d versions, one after each %d records; the figures above are the trainer's own", a.Versions, a.Every)
+		if i := a.Interval; i != nil {
+			row("  95 % interval", "accuracy %s to %s", eval.Percent(i[0]), eval.Percent(i[1]))
+		}
+		if p := probabilities("", &a.Probability); p != "" {
+			row("  probabilities", "%s", p)
+		}
+		for k, g := range a.ByAge {
+			age := fmt.Sprintf("  age to %d", g.To)
+			if k == len(a.ByAge)-1 {
+				age = "  older"
+			}
+			row(age, "%s", m(g.Measures))
+		}
 	}
 	for k, c := range r.Prequential.Classes {
 		if k == classRows {

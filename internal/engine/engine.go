@@ -66,7 +66,10 @@ type Config struct {
 	// Gate is the rule that chooses the champion, see compare.ParseRule; empty for no
 	// gate.
 	Gate string
-	Log  *slog.Logger
+	// PublishEvery, if not 0, measures what subscribers would get with a version after
+	// every so many records. It is no part of the state.
+	PublishEvery uint64
+	Log          *slog.Logger
 }
 
 // Default warm-up, in examples: with tuning, and for fitting a scale only.
@@ -146,8 +149,9 @@ type Engine struct {
 	calib       *calibrate.Online        // for two classes; else nil
 	soft        *calibrate.OnlineSoftmax // for more than two; else nil
 	steps       uint64
-	promotion   Promotion // nil without a gate
-	clipsLogged int       // the log has reported the first so many clipped features; not part of the state
+	promotion   Promotion          // nil without a gate
+	published   *promote.Published // nil if not measured; no part of the state
+	clipsLogged int                // the log has reported the first so many clipped features; not part of the state
 
 	block    []*stream.Example // preprocessed examples that have not been scored yet, at most blockSize
 	preds    []prediction      // their predictions, where made already
@@ -247,6 +251,17 @@ func NewEngine(cfg Config) (*Engine, error) {
 			return nil, err
 		}
 	}
+	if cfg.PublishEvery > 0 {
+		if e.join != nil {
+			return nil, errors.New("as published is not measured with labels that come late")
+		}
+		e.published = promote.NewPublished(cfg.PublishEvery, func() *eval.Prequential {
+			if e.classes != nil {
+				return eval.NewClasses(cfg.Window)
+			}
+			return eval.New(cfg.Task == algos.Regress, cfg.Window)
+		})
+	}
 	if cfg.Warmup == 0 {
 		return e, e.start(context.Background())
 	}
@@ -324,6 +339,9 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 		if err := e.work(ctx); err != nil {
 			return err
 		}
+	}
+	if err := e.publishDue(ctx); err != nil {
+		return err
 	}
 	if taken, err := e.challenge(ctx); err != nil {
 		return err

@@ -38,6 +38,9 @@ func (e *Engine) push(x *stream.Example, pred prediction) {
 	if e.promotion != nil {
 		e.promotion.Add(x)
 	}
+	if e.published != nil {
+		e.published.Add(x)
+	}
 	x.X = e.transform.Next(x.X)
 	// Measures use the example's own weight, without the class weight that weigh
 	// multiplies in.
@@ -52,7 +55,7 @@ func (e *Engine) push(x *stream.Example, pred prediction) {
 // Copying is a good part of the cost of an example for a cheap linear learner.
 func (e *Engine) borrow() bool {
 	_, passing := e.learner.(algos.Passing)
-	e.lent = passing && e.started && e.join == nil && e.promotion == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
+	e.lent = passing && e.started && e.join == nil && e.promotion == nil && e.published == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
 	return e.lent
 }
 
@@ -109,6 +112,9 @@ func (e *Engine) runSteps(ctx context.Context) error {
 func (e *Engine) flush(ctx context.Context) error {
 	if e.promotion != nil {
 		e.promotion.Score()
+	}
+	if e.published != nil {
+		e.published.Score()
 	}
 	if l, ok := e.learner.(algos.Sequential); ok {
 		return e.follow(ctx, l)
