@@ -321,7 +321,7 @@ func siftTrial(t *testing.T, brokers []string, in, distilled string, d *disturbe
 	at, dir := strings.Join(brokers, ","), t.TempDir()
 	must(t, "generate", "moons", "--count", "3000", "--topic", examples, "--codec", "libsvm", "--brokers", at, "-q")
 	must(t, append([]string{"train", "--topics", examples, "--codec", "libsvm", "--until-end", "--model-topic", models, "--checkpoint", t.TempDir(), "--brokers", at}, learn...)...)
-	must(t, "subscribe", "--model-topic", models, "--brokers", at, "--once", "--save", dir)
+	must(t, "model", "follow", "--model-topic", models, "--brokers", at, "--until", "1", "--save", dir)
 	s, err := predictor.Open(t.Context(), predictor.ScorerOptions{File: filepath.Join(dir, "model.ssm")})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func TestModelCompareRecords(t *testing.T) {
 		kafkatest.Produce(t, c.brokers, stream.Record{Topic: topic, Value: []byte(bad)})
 	}
 	file := filepath.Join(dir, "today.ssr")
-	c.run("record", file, "--topics", topic, "--start", "earliest", "--until-end", "-q")
+	c.run("copy", file, "--topics", topic, "--start", "earliest", "--until-end", "-q")
 	newest := 0
 	fmt.Sscan(strings.Fields(c.run("model", "promote", "--model-topic", models))[4], &newest)
 	args := []string{"model", "compare", "1", "champion", file, "--model-topic", models}

@@ -26,7 +26,7 @@ processes or machines can each sum a part of them.
 --model is a model of the learner lssvm, trained on some of the records. Its
 preprocessing, options, labels and random features are used; its coefficients are
 not. Records that cannot be used are counted. To sum a range of a topic, save it
-with streamsvm record first.`,
+with streamsvm copy first.`,
 		Example: `
 streamsvm replay first.jsonl --learner lssvm --model plan.ssm
 streamsvm sum monday.jsonl --model plan.ssm --out monday.sums

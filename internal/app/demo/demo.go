@@ -424,7 +424,7 @@ The same with commands of your own, in several terminals:
   streamsvm broker --data-dir ./broker-data
   streamsvm generate checkerboard --count 100000 --topic examples --partitions 4 --rate 5000
   streamsvm train --topics examples --model-topic models --checkpoint ./state
-  streamsvm subscribe --model-topic models
+  streamsvm model follow --model-topic models
   streamsvm generate checkerboard --count 5 --skip 200000 --codec json | streamsvm predict --model-topic models
 Or on a file: streamsvm replay FILE.libsvm.gz
 `

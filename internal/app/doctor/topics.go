@@ -64,7 +64,7 @@ func (d *checks) fits(snap *checkpoint.Snapshot, err error) *checkpoint.Snapshot
 	subject := "checkpoint " + d.Checkpoint
 	switch {
 	case err != nil:
-		d.fail(d.Code(err), subject, err.Error(), "streamsvm inspect "+d.Checkpoint)
+		d.fail(d.Code(err), subject, err.Error(), "streamsvm model inspect "+d.Checkpoint)
 		return nil
 	case snap == nil:
 		d.ok(subject, "there is none yet: this is a first start")
