@@ -3,11 +3,11 @@
 # two cores without other work:
 #   bench/all.sh > docs/measured/performance.md
 # or only some sections, by the names below:
-#   bench/all.sh decode ingest
+#   bench/all.sh decode kafka
 # A section that fails, or takes more than SECONDS_EACH (default 300), says so, and the
 # others go on. Progress goes to stderr.
 cd "$(dirname "$0")/.." || exit 1
-sections=${*:-"machine kernels decode ingest kafka predict features fixed quality"}
+sections=${*:-"machine kernels decode kafka predict features quality"}
 
 note() { echo "$(date +%H:%M:%S) $*" >&2; }
 
@@ -59,17 +59,11 @@ run kernels "Numeric kernels compared with C" \
 run decode "Decoding" \
 	"For each processor second: values with six decimals, and the first 2 MB of data files. The bound is looking at each byte once (\`bytes.Count\`, AVX2)." \
 	bench/decode.sh
-run ingest "Kafka to queue, embedded broker" \
-	"A million records of 100 bytes in four partitions, fetched over loopback, decoded, and handed to the learner's queue. The broker runs in the same process, and its processor seconds count. Bounds: franz-go fetching the same records without decoding them; as many bytes over a TCP connection on loopback." \
-	bench/ingest.sh
 run kafka "Kafka to queue, Apache Kafka" \
-	"The same from one node of Apache Kafka on the same machine. Its processor seconds do not count." \
+	"A million records of 100 bytes in four partitions, fetched from one node of Apache Kafka on the same machine, decoded, and handed to the learner's queue. The broker's processor seconds do not count. Bounds: franz-go fetching the same records without decoding them; as many bytes over a TCP connection on loopback." \
 	bench/ingest.sh kafka
 run predict "Prediction compared with LIBSVM" "" bench/peers.py predict
 run features "Random features compared with scikit-learn and River" "" bench/peers.py features
-run fixed "Accuracy and time compared with svm-train, equal parameters" \
-	"Preset \`fast\`. Accuracy is that of the finished model on the test file." \
-	scripts/quality.py --fixed --limit 100 --sets ijcnn1,magic04,skin_nonskin,w8a,a9a -- --preset fast
 run quality "Accuracy and time compared with svm-train and LIBLINEAR" \
 	"LIBSVM has the parameters of the literature, LIBLINEAR its defaults (\`-s 1 -c 1 -B 1\`); streamsvm (\`scs\`) chooses its own, in one pass. Accuracy is that of the finished model on the test file." \
 	scripts/quality.py --limit 100

@@ -8,9 +8,7 @@ set -e
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=1
 export CGO_CFLAGS="-O3 -march=native -mprefer-vector-width=512 -ffast-math"
-grep -m1 'model name' /proc/cpuinfo || true
-go version
-${CC:-gcc} --version | head -n 1
+{ grep -m1 'model name' /proc/cpuinfo || true; go version; ${CC:-gcc} --version | head -n 1; } >&2
 pin=
 command -v taskset >/dev/null && pin="taskset -c ${CPU:-0}"
 GOMAXPROCS=1 $pin go test -tags cref -run '^$' -bench "^Benchmark${1:-C(Fourier|Mixed)?\$/./././d=(18|300)}\$" -benchtime 1x ./internal/vec | awk '

@@ -11,6 +11,8 @@
 //	McNemar             the exact test of who is right where the other is wrong
 //	Brier, PSI          the loss of a probability, the distance of two histograms
 //
+// The API may change.
+//
 // Detector, ChampionTest and RollbackTest are functions of the sequence of calls.
 // Their Fields methods describe the state for package checkpoint/state.
 package compare

@@ -11,6 +11,8 @@
 // values with those that the schema was inferred from.
 //
 // Everything but Statistics is a pure function of its arguments.
+//
+// The API may change.
 package events
 
 // Kind is the type of the value in a cell.

@@ -10,6 +10,8 @@
 //
 // A classifier that is added later first learns from the latest examples, all of them
 // negative ones. Its score is Blank until its first step.
+//
+// The API may change.
 package ovr
 
 import (

@@ -463,8 +463,11 @@ func (k *kindOf) check(t *testing.T, brokers []string) string {
 		todo = append(todo, "`"+strings.ReplaceAll(a, "\t", "TAB")+"`")
 	}
 	outcome := "trains"
-	if k.dead > 0 {
+	switch {
+	case k.dead > 0:
 		outcome = fmt.Sprintf("trains; %d of %d records become dead letters", k.dead, len(recs))
+	case len(todo) == 0:
+		return "" // nothing to read about on the page
 	}
 	return row(outcome, strings.Join(todo, " "))
 }
@@ -548,6 +551,8 @@ func inBrief(out string) string {
 			said += ": " + todo
 		}
 	}
+	const examples = `{"amount":12.5,"country":"DE","label":1} or {"x":[0.5,1.25],"y":1} (json), 0.5,1.25,1 (csv), 1 1:0.5 2:1.25 (libsvm), the map {"x":...,"y":...} (msgpack)`
+	said = strings.ReplaceAll(said, examples, "…") // the page has them once, before the table
 	return strings.NewReplacer("<", `\<`, "[", `\[`, "*", `\*`).Replace(said)
 }
 
