@@ -144,7 +144,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		"full = half":             func(g *Growth) { g.Full = "half" },
 		"stride = 0":              func(g *Growth) { g.Stride = 0 },
 		"reserve = -1":            func(g *Growth) { g.Reserve = -1 },
-		"shuffle = -1":            func(g *Growth) { g.Shuffle = -1 },
 	} {
 		h := g
 		change(&h)
@@ -239,7 +238,6 @@ func subjects(t *testing.T) map[string]func() subject {
 		"recycling":  growing(Growth{Rule: "geometric", Factor: 2, Initial: 5, Max: 60, Recycle: true, Full: "replace", Stride: 16}),
 		"reserving":  growing(Growth{Rule: "geometric", Factor: 1.5, Initial: 20, Max: 90, Recycle: true, Full: "replace", Stride: 16, Reserve: 4, ReserveLeast: 2}),
 		"sliding":    growing(Growth{Rule: "geometric", Factor: 2, Initial: 5, Max: 40, TMax: 10, Recycle: true, Full: "window", Stride: 16, Reserve: 4}),
-		"shuffled":   growing(Growth{Rule: "geometric", Factor: 2, Initial: 5, Max: 60, Recycle: true, Full: "stop", Stride: 16, Shuffle: 7}),
 	}
 }
 
@@ -293,7 +291,7 @@ func TestNeedAndTakeAgree(t *testing.T) {
 			}
 		}
 		least := 3000 / 100
-		if kind == "first" || kind == "paper" || kind == "theorem" || kind == "shuffled" {
+		if kind == "first" || kind == "paper" || kind == "theorem" {
 			least = 5
 		}
 		if steps < least {

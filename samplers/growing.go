@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -41,9 +42,6 @@ type Growth struct {
 	// others can be tested on them, and come first among the next draws. A window
 	// reserves none.
 	Reserve, ReserveLeast int
-	// Shuffle > 0 is the size of a buffer that breaks up the order of the stream
-	// before draws are taken; theory assumes independent draws.
-	Shuffle int
 }
 
 func (g Growth) validate() error {
@@ -64,7 +62,6 @@ func (g Growth) validate() error {
 		{g.Full == "stop" || g.Full == "replace" || g.Full == "window", "full", g.Full, "stop, replace or window"},
 		{g.Stride >= 1, "stride", g.Stride, "at least 1"},
 		{g.Reserve >= 0, "reserve", g.Reserve, "at least 0"},
-		{g.Shuffle >= 0, "shuffle", g.Shuffle, "at least 0"},
 	} {
 		if !field.ok {
 			return fmt.Errorf("growth: %s = %v is not %s", field.name, field.value, field.bound)
@@ -106,7 +103,7 @@ func NewGrowing(o Options, g Growth) (*Growing, error) {
 	if err := g.validate(); err != nil {
 		return nil, err
 	}
-	return &Growing{Buffer{o: o, ready: true, growing: &growing{Growth: g, shuffle: newShuffle(g.Shuffle, o.Seed)}}}, nil
+	return &Growing{Buffer{o: o, ready: true, growing: &growing{Growth: g, unused: rng.New(o.Seed, "samplers.shuffle")}}}, nil
 }
 
 // Plan sets the radius δ_k and the bound M on |f|, from which Theorem 3.3 computes
@@ -186,7 +183,6 @@ func (b *Growing) Waits() bool { return b.growing.waits }
 // until the Draw is empty.
 func (b *Growing) Drain() *Draw {
 	g, d := b.growing, new(Draw)
-	b.pending = append(b.pending, g.shuffle.drain()...)
 	g.since, g.draining = 0, true
 	if len(g.seq) == 0 {
 		g.first(&b.Buffer, d, g.Max)
@@ -199,7 +195,7 @@ func (b *Growing) Drain() *Draw {
 // growing is what Growing adds to a Buffer.
 type growing struct {
 	Growth
-	shuffle *shuffle
+	unused *rng.Source // part of every state; earlier versions could shuffle arrivals
 
 	seq          []uint64    // of S, by slot
 	tested       []uint64    // of T_k, until Admit
@@ -306,9 +302,7 @@ func (g *growing) add(b *Buffer, x *stream.Example) Fate {
 			return SampledOut
 		}
 	}
-	if x = g.shuffle.add(x); x != nil {
-		b.pending = append(b.pending, x)
-	}
+	b.pending = append(b.pending, x)
 	return Learned
 }
 
@@ -319,9 +313,6 @@ func (g *growing) need(b *Buffer) Need {
 	join, test := g.sizes()
 	n := g.stride()
 	missing := join + test + g.ahead(join) - len(b.pending)
-	if missing > 0 {
-		missing += g.shuffle.free()
-	}
 	switch {
 	case g.waits:
 		missing = test*n - g.since
@@ -366,7 +357,14 @@ func (g *growing) test(b *Buffer, d *Draw, n int) {
 }
 
 func (g *growing) fields(f *state.Fields, b *Buffer) {
-	f.Group("shuffle", func(f *state.Fields) { g.shuffle.fields(f, b) })
+	f.Group("shuffle", func(f *state.Fields) {
+		var list []*stream.Example
+		b.examples(f, "examples", &list)
+		f.Binary("rng", g.unused)
+		if len(list) > 0 {
+			f.Fail("examples", fmt.Errorf("%d examples in a buffer that shuffles arrivals, which this version does not do", len(list)))
+		}
+	})
 	f.Uint64s("seq", &g.seq)
 	f.Float64("delta", &g.delta)
 	f.Float64("bound", &g.bound)

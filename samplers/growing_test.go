@@ -287,10 +287,10 @@ func TestHoldFewer(t *testing.T) {
 func TestGrowingDrain(t *testing.T) {
 	for _, full := range []string{"stop", "replace"} {
 		for _, n := range []uint64{0, 3, 20, 90} {
-			if _, err := NewGrowing(Options{Seed: 1}, Growth{Rule: "fixed", Step: 100, Initial: 100, Max: 40, Full: full, Stride: 1, Shuffle: 5}); err == nil {
+			if _, err := NewGrowing(Options{Seed: 1}, Growth{Rule: "fixed", Step: 100, Initial: 100, Max: 40, Full: full, Stride: 1}); err == nil {
 				t.Fatal("the first sample is larger than the largest")
 			}
-			b, err := NewGrowing(Options{Seed: 1}, Growth{Rule: "fixed", Step: 100, Initial: 40, Max: 40, Full: full, Stride: 1, Shuffle: 70})
+			b, err := NewGrowing(Options{Seed: 1}, Growth{Rule: "fixed", Step: 100, Initial: 40, Max: 40, Full: full, Stride: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

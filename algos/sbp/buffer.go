@@ -39,17 +39,11 @@ func (l *Learner) arrive() {
 		if i < len(l.y) {
 			l.basis.Set(i, x.X)
 			l.y[i], l.a[i], l.lag[i] = x.Y, 0, 0
-			if len(l.ptSum) > 0 {
-				l.ptSum[i] = 0
-			}
 		} else {
 			l.basis.Append(x.X)
 			l.y = append(l.y, x.Y)
 			l.a, l.lag = append(l.a, 0), append(l.lag, 0)
 			l.u, l.sumU = append(l.u, 0), append(l.sumU, 0)
-			if l.opt.Certify > 0 {
-				l.ptSum = append(l.ptSum, 0)
-			}
 		}
 		l.rows.Changed(i)
 	}

@@ -3,9 +3,6 @@ package sbp
 import (
 	"math"
 	"slices"
-
-	"github.com/streamsvm/streamsvm/internal/kernel/rows"
-	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
 // nuStep bounds the factor by which ν changes at a time, since early averages are
@@ -82,66 +79,6 @@ func bestNu(m []float64, each, goal float64) (float64, bool) {
 		water += float64(each * max(0, gamma-v))
 	}
 	return water, true
-}
-
-// addDual adds p* to its running sum.
-func (l *Learner) addDual() {
-	share := 1 / float64(max(l.cur.under, 1))
-	for i := range l.ptSum {
-		if l.cur.has(i, l.u, l.y) {
-			l.ptSum[i] += share
-		}
-	}
-}
-
-// certify bounds sup f minus f of the average. For any p in the simplex, with half
-// of its mass in either class if there is an intercept,
-//
-//	sup f ≤ ‖Σ p_i y_i Φ(x_i)‖ + V max p_i
-//
-// p is the mean of the p*.
-func (l *Learner) certify() {
-	l.uncertified = 0
-	l.gap = math.NaN()
-	if !l.solvable() || l.step == 0 {
-		return
-	}
-	var mass [2]float64
-	for i, p := range l.ptSum {
-		mass[l.classOf(i)] += p
-	}
-	if l.opt.Intercept && (mass[0] == 0 || mass[1] == 0) || mass[0]+mass[1] == 0 {
-		return
-	}
-	var norm2, most float64
-	p := make([]float64, len(l.ptSum))
-	var idx []int32
-	for i, v := range l.ptSum {
-		if v == 0 {
-			continue
-		}
-		if l.opt.Intercept {
-			p[i] = v / (2 * mass[l.classOf(i)])
-		} else {
-			p[i] = v / (mass[0] + mass[1])
-		}
-		most = max(most, p[i])
-		p[i] *= l.y[i]
-		idx = append(idx, int32(i))
-	}
-	n := len(p)
-	block := make([]float32, rows.Block*n)
-	for len(idx) > 0 {
-		k := min(len(idx), rows.Block)
-		l.basis.Between(block, n, idx[:k], 0, n)
-		l.rows.Evals += int64(k * n)
-		for r, i := range idx[:k] {
-			norm2 += float64(p[i] * vec.DotMixed(block[r*n:(r+1)*n], p))
-		}
-		idx = idx[k:]
-	}
-	upper := math.Sqrt(max(norm2, 0)) + float64(l.volume()*most)
-	l.gap = max(0, upper-l.bar.gamma*l.barUnit)
 }
 
 func (l *Learner) classOf(i int) int {

@@ -69,7 +69,6 @@ type Learner struct {
 	u     []float64 // responses are scale·u·y
 	lag   []float64
 	sumU  []float64
-	ptSum []float64 // sum of p*, if certificates are wanted
 	rows  *rows.Cache
 
 	// Examples that have left the buffer but not the model; their coefficients are
@@ -93,8 +92,6 @@ type Learner struct {
 	only         float64
 	cur, bar     level
 	barUnit      float64 // factor for the numbers of bar
-	gap          float64
-	uncertified  int
 
 	model *expansion.Expansion // over shown
 	shown *kernel.Basis
@@ -121,7 +118,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 		opt:    o, basis: kernel.New(o.Func(o.Bias, nil)), cold: kernel.New(o.Func(o.Bias, nil)),
 		shown: kernel.New(kernel.Func{}), swept: kernel.New(kernel.Func{}),
 		rng:   rng.New(env.Seed, "sbp.draw"),
-		scale: 1, barUnit: 1, depth: 4, nu: o.Nu, fixed: !math.IsNaN(o.Nu), gap: math.NaN(),
+		scale: 1, barUnit: 1, depth: 4, nu: o.Nu, fixed: !math.IsNaN(o.Nu),
 	}
 	if !l.fixed {
 		l.nu = firstNu
@@ -177,9 +174,6 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	}
 	l.fresh = false
 	l.settle()
-	if l.opt.Certify > 0 {
-		l.certify()
-	}
 	return l.Report(), nil
 }
 
@@ -322,7 +316,6 @@ func (l *Learner) expansion() *expansion.Expansion {
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step, r.Sample, r.KernelEvals = l.step, len(l.y), l.rows.Evals
-	r.Certificate = l.gap
 	nan := math.NaN()
 	gamma, hinge, bias := nan, nan, nan
 	if l.step > 0 {

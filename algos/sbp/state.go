@@ -3,6 +3,7 @@ package sbp
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
@@ -30,6 +31,8 @@ var (
 )
 
 func (l *Learner) fields(f *state.Fields) {
+	// Earlier versions could certify the average.
+	dual, gap, uncertified := []float64(nil), math.NaN(), 0
 	f.Group("buffer", l.Buffer.Fields)
 	f.Binary("rng", l.rng)
 	f.Group("points", l.basis.Fields)
@@ -38,7 +41,7 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64s("u", &l.u)
 	f.Float64s("lag", &l.lag)
 	f.Float64s("sum_u", &l.sumU)
-	f.Float64s("dual", &l.ptSum)
+	f.Float64s("dual", &dual)
 	f.Group("rows", l.rows.Fields)
 	f.Group("cold", l.cold.Fields)
 	f.Float64s("cold_a", &l.coldA)
@@ -65,8 +68,8 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64("unit_average", &l.barUnit)
 	f.Int("depth", &l.depth)
 	f.Int("reach", &l.reach)
-	f.Float64("gap", &l.gap)
-	f.Int("uncertified", &l.uncertified)
+	f.Float64("gap", &gap)
+	f.Int("uncertified", &uncertified)
 	if f.Decoding() && f.Err() == nil {
 		l.check(f)
 	}
@@ -99,7 +102,7 @@ func (l *Learner) check(f *state.Fields) {
 			}
 		}
 	}
-	if l.basis.Len() != n || l.Len() != n || len(l.ptSum) != 0 && len(l.ptSum) != n {
+	if l.basis.Len() != n || l.Len() != n {
 		f.Fail("points", errLength)
 		return
 	}

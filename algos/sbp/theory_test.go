@@ -155,8 +155,7 @@ func TestDrawsAreUniform(t *testing.T) {
 }
 
 // With ν = L/‖w*‖ of the regularised optimum the value tends to 1/‖w*‖, at the
-// rate 1/√T, never above it; the certificate brackets it; ν adapted to λ tends
-// to the same.
+// rate 1/√T, never above it; ν adapted to λ tends to the same.
 func TestReachesTheRegularisedOptimum(t *testing.T) {
 	const n, lambda = 200, .002
 	xs := moons(n, .3, 8)
@@ -184,7 +183,7 @@ func TestReachesTheRegularisedOptimum(t *testing.T) {
 	norm := math.Sqrt(norm2)
 	nu := (opt.Objective - lambda/2*norm2) / norm
 	for seed := range 3 {
-		o := map[string]string{"gamma": "2", "intercept": "false", "nu": fmt.Sprint(nu), "certify": "1000000"}
+		o := map[string]string{"gamma": "2", "intercept": "false", "nu": fmt.Sprint(nu)}
 		l := filled(t, o, xs)
 		for range seed {
 			l.rng.Uint64()
@@ -194,17 +193,13 @@ func TestReachesTheRegularisedOptimum(t *testing.T) {
 			l.update(steps - done)
 			done = steps
 			l.settle()
-			l.certify()
 			f := l.bar.gamma * l.barUnit
 			short := 1/norm - f
 			if short < -1e-9 || short*math.Sqrt(float64(steps)) > 3 {
 				t.Errorf("seed %d: f = %g after %d steps, the supremum is %g", seed, f, steps, 1/norm)
 			}
-			if l.gap < short-1e-9 {
-				t.Errorf("seed %d: certificate %g, the truth is %g", seed, l.gap, short)
-			}
-			if steps == 20000 && (l.gap > .1/norm || short > .02/norm) {
-				t.Errorf("seed %d: %g short of %g after %d steps, certificate %g", seed, short, 1/norm, steps, l.gap)
+			if steps == 20000 && short > .02/norm {
+				t.Errorf("seed %d: %g short of %g after %d steps", seed, short, 1/norm, steps)
 			}
 		}
 	}

@@ -29,17 +29,7 @@ func (l *Learner) update(n int) {
 	}
 	for left := n; left > 0; left-- {
 		l.cur.solve(l.u, l.y, l.volume()/l.scale, l.opt.Intercept)
-		if l.opt.Certify > 0 {
-			l.addDual()
-		}
-		i := l.draw(left)
-		l.apply(i)
-		if l.opt.Certify > 0 {
-			if l.uncertified++; l.uncertified >= l.opt.Certify {
-				l.settle()
-				l.certify()
-			}
-		}
+		l.apply(l.draw(left))
 	}
 }
 
@@ -246,8 +236,5 @@ func (l *Learner) restart(shrink, retain float64) {
 	}
 	for i := range l.coldLag {
 		l.coldLag[i] *= retain
-	}
-	for i := range l.ptSum {
-		l.ptSum[i] *= retain
 	}
 }

@@ -49,10 +49,9 @@ func (l *Learner) decide(m int) {
 	p := l.p
 	l.fresh = l.fresh || l.opt.Restart == "stage"
 	if !l.moved {
-		if l.opt.asPaper() { // a null step is never a success
-			l.counts.rejected++
-			l.delta = max(l.delta/radiusRatio, smallRadius)
-		}
+		// A null step is never a success.
+		l.counts.rejected++
+		l.delta = max(l.delta/radiusRatio, smallRadius)
 		p.Mark()
 		return
 	}
@@ -65,17 +64,11 @@ func (l *Learner) decide(m int) {
 	onT := ridge + mean(p.S, m, n) - mean(p.S0, m, n)
 	l.counts.dS, l.counts.dT = onS, onT
 	l.counts.fT = float64(p.Lambda/2*dot(p.Alpha[:m], p.S[:m])) + mean(p.S, m, n)
-	ok := true
-	switch l.opt.Accept {
-	case "ratio":
+	ok := onS <= eta1*onT
+	if l.opt.Accept == "ratio" {
 		ok = onS < 0 && onT <= eta1*onS
-	case "printed":
-		ok = onS <= eta1*onT
 	}
-	if l.opt.asPaper() && !(l.norm > eta2*l.delta) {
-		ok = false
-	}
-	if ok {
+	if ok && l.norm > eta2*l.delta {
 		l.counts.accepted++
 		l.delta = min(radiusRatio*l.delta, l.opt.largeRadius())
 		p.Mark()

@@ -47,7 +47,7 @@ func (l *Learner) direction(p *hinge.Problem) {
 // search returns the step length along d.
 func (l *Learner) search(p *hinge.Problem) float64 {
 	line := p.Line()
-	if !l.opt.asPaper() {
+	if l.guarded() {
 		var t float64
 		t, l.breaks = line.Exact(l.breaks)
 		return t

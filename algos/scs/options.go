@@ -27,14 +27,15 @@ type options struct {
 	Final      int     `opt:"final" fixed:"5" range:"[0,1e6]"`                                     // iterations at the end of a bounded stream; with 0, examples pending then stay pending
 	Margin     float64 `opt:"margin" fixed:"0.2" range:"[0,inf)"`                                  // ascend on points with a margin below 1 + this, then check the others; 0: iterations on the whole sample, without ascent
 	Reduce     float64 `opt:"reduce" fixed:"0.05" range:"[0,inf)"`                                 // most by which a reduced set may change the decision at a support vector; 0: all support vectors
-	Shuffle    int     `opt:"shuffle" fixed:"0" range:"[0,1e8]"`                                   // examples in the buffer that breaks up the order of the stream before draws are taken; 0 for none
 	CacheMB    int     `opt:"cache" fixed:"256" range:"[0,1e6]"`                                   // bound on the cache of kernel rows, MiB; changes no result
 	Geometry   string  `opt:"geometry" fixed:"rkhs" enum:"rkhs,alpha"`                             // metric of directions and steps: the function space or the Euclidean coefficients
-	Accept     string  `opt:"accept" fixed:"guard" enum:"guard,ratio,printed,always"`              // when a candidate is the model: with a small gap and no worse on draws; by the paper's test, as a ratio or as printed; or always
-	Restart    string  `opt:"restart" fixed:"stage" enum:"never,reject,stall,stage"`               // the direction is reset to the negative subgradient: never; after a rejected or null step; a null step; or also when S grows
+	Accept     string  `opt:"accept" fixed:"guard" enum:"guard,ratio,printed"`                     // when a candidate is the model: with a small gap and no worse on draws; or by the paper's test, as a ratio or as printed
+	Restart    string  `opt:"restart" fixed:"stage" enum:"never,reject,stage"`                     // when the direction is reset to the negative subgradient: never; after a rejected step; after a null step and when S grows
 	Growth     string  `opt:"growth" fixed:"geometric" enum:"fixed,geometric,theorem"`             // the sample grows by 16 points a step; to twice its size; or as the theorem says
 	Kappa      float64 `opt:"kappa" fixed:"10" range:"(0,inf)"`                                    // approximation constant of theorem growth
 	Delta0     float64 `opt:"delta_0" fixed:"auto" range:"(0,inf)" auto:"1 in rkhs, 0.1 in alpha"` // first radius of the Wolfe search, from 1e-4 to 50 in rkhs and 1 in alpha
+
+	_ struct{} `opt:"shuffle" fixed:"0"`
 }
 
 // Constants of Algorithm 1 and its line search. The paper gives no values; these
@@ -61,12 +62,6 @@ func (o *options) largeRadius() float64 {
 	return 50
 }
 
-// asPaper reports whether candidates take the paper's acceptance test. With the
-// test goes the rest of the printed algorithm: T stays out of the sample, the model
-// between steps is the incumbent, and the line search is Algorithm 2, whose radius
-// the test adapts. Otherwise the line search is exact.
-func (o *options) asPaper() bool { return o.Accept == "ratio" || o.Accept == "printed" }
-
 // check validates what ranges cannot express and resolves "auto".
 func check(o *options) error {
 	if math.IsNaN(o.Delta0) {
@@ -81,10 +76,10 @@ func check(o *options) error {
 	if o.Initial > o.MaxSample {
 		return fmt.Errorf("option initial = %d: above max_sample = %d", o.Initial, o.MaxSample)
 	}
-	if o.Geometry == "alpha" && (o.Margin > 0 || o.Full != "stop" && !o.asPaper()) {
-		return fmt.Errorf("option geometry = alpha: all coefficients are non-zero there, so margin must be 0 and full be stop")
+	if o.Geometry == "alpha" && o.Margin > 0 {
+		return fmt.Errorf("option geometry = alpha: all coefficients are non-zero there, so margin must be 0")
 	}
-	if o.Accept == "guard" && (o.Margin == 0 || o.Geometry != "rkhs") {
+	if o.guarded() && (o.Margin == 0 || o.Geometry != "rkhs") {
 		return fmt.Errorf("option accept = guard: needs a margin above 0 and geometry = rkhs")
 	}
 	return nil

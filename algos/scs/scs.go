@@ -87,7 +87,7 @@ func newClassifier(env algos.Env, o options) *Learner {
 func (o *options) growing() samplers.Growth {
 	g := samplers.Growth{
 		Rule: o.Growth, Initial: o.Initial, Max: o.MaxSample, Step: fixedGrowth, Factor: doubling, Kappa: o.Kappa, PFail: failure,
-		TMax: o.TMax, Recycle: !o.asPaper(), Full: o.Full, Stride: stride, Shuffle: o.Shuffle,
+		TMax: o.TMax, Recycle: o.guarded(), Full: o.Full, Stride: stride,
 	}
 	if o.guarded() {
 		g.Reserve, g.ReserveLeast = 16, testLeast
@@ -132,7 +132,7 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 		return l.Report(), nil
 	}
 	l.optimise(true)
-	if l.opt.asPaper() {
+	if !l.guarded() {
 		l.p.Mark() // no draws are left to test on
 	}
 	l.Wait(l.serve(nil))
@@ -206,7 +206,7 @@ func (l *Learner) Model() algos.Model {
 		switch {
 		case l.p == nil || l.guarded() && !l.cert.given:
 			l.model = expansion.New(kernel.New(kernel.Func{}), nil, 0)
-		case l.opt.asPaper():
+		case !l.guarded():
 			l.model = expansion.New(l.p.Basis, l.p.Alpha0, 0)
 		case l.cert.reduced: // as when it was put into use: no search was skipped then
 			l.model = l.reduce()

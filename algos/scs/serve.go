@@ -10,7 +10,10 @@ import (
 )
 
 // guarded reports whether a model must have a small duality gap and pass a test
-// before it is put into use.
+// before it is put into use. Otherwise candidates take the paper's acceptance test,
+// and the rest is as printed too: T stays out of the sample, the model between steps
+// is the incumbent, and the line search is Algorithm 2, whose radius the test adapts.
+// With the guard the line search is exact.
 func (l *Learner) guarded() bool { return l.opt.guarded() }
 
 func (o *options) guarded() bool { return o.Accept == "guard" }

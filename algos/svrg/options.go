@@ -44,9 +44,10 @@ type sdOptions struct {
 	Refresh  float64 `opt:"refresh" default:"0.1" range:"(0,100]" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
 	Features int     `opt:"dims" alias:"dim" default:"4194304" range:"[1,16777216]" doc:"most features; memory is about 100 bytes for each up to the last one seen"`
 
-	Decrease float64 `opt:"decrease" fixed:"0.001" range:"[0,1]"`                // share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone
-	Theta    string  `opt:"theta" fixed:"auto" enum:"auto,gram,start,pass,rows"` // the scale comes from the Gram matrix, the first step of an epoch, a pass, or 1,024 rows; auto: gram up to 64 coordinates, else start
-	Variant  string  `opt:"variant" fixed:"auto" enum:"auto,sc,a,b"`             // an epoch of svrg-sd begins at the snapshot (sc), at y as printed (a), or between both (b); auto: sc if lambda > 0, else a
+	Decrease float64 `opt:"decrease" fixed:"0.001" range:"[0,1]"` // share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone
+	Theta    string  `opt:"theta" fixed:"auto" enum:"auto,gram"`  // how the scale is found: from the Gram matrix; auto: up to 64 coordinates only, and else in the first step of an epoch
+
+	_ struct{} `opt:"variant" fixed:"auto"`
 }
 
 // width of the parabola that smooths the hinge, in units of the margin: that of
@@ -77,8 +78,6 @@ func (o *sdOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
 	return finitesum.Params{
 		Method: m, Seed: seed, Rate: rate, Batch: o.Batch, Weighted: o.Draw == "long",
 		Sigma: sigma, Decrease: o.Decrease, Delta: delta,
-		Theta:   map[string]finitesum.Rule{"auto": finitesum.AtStart, "gram": finitesum.AtStart, "start": finitesum.AtStart, "pass": finitesum.ByPass, "rows": finitesum.ByRows}[o.Theta],
-		Variant: map[string]finitesum.Variant{"auto": finitesum.Auto, "sc": finitesum.Strongly, "a": finitesum.Convex, "b": finitesum.ConvexB}[o.Variant],
 	}
 }
 

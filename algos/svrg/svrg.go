@@ -167,7 +167,7 @@ func (l *Learner) arrive() {
 
 // byGram reports whether θ may be computed from a Gram matrix.
 func (l *Learner) byGram() bool {
-	return (l.opt.Theta == "auto" || l.opt.Theta == "gram") && l.par.Decrease > 0 && l.loss.Kind == finitesum.Squared
+	return l.par.Decrease > 0 && l.loss.Kind == finitesum.Squared
 }
 
 // keepGram creates the Gram matrix, rebuilds it once as many rows have been removed

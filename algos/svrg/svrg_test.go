@@ -24,9 +24,9 @@ func TestConformanceOfOptions(t *testing.T) {
 		options map[string]string
 	}{
 		{SD, map[string]string{"lambda": "0", "l1": "0.001", "keep": "reservoir", "epochs": "3"}},
-		{SD, map[string]string{"lambda": "0", "l1": "0.001", "variant": "b", "theta": "pass"}},
+		{SD, map[string]string{"lambda": "0", "l1": "0.001"}},
 		{SD, map[string]string{"loss": "squared", "theta": "gram", "keep": "balanced", "batch": "4"}},
-		{SD, map[string]string{"loss": "logistic", "theta": "rows", "refresh": "0.5", "bias": "4"}},
+		{SD, map[string]string{"loss": "logistic", "refresh": "0.5", "bias": "4"}},
 		{SAGASD, map[string]string{"loss": "squared", "l1": "0.001", "decrease": "1"}},
 		{SVRG, map[string]string{}},
 		{ProxSVRG, map[string]string{"l1": "0.001"}},

@@ -51,7 +51,6 @@ const (
 // pool is a window: then its contribution is subtracted.
 type dual struct {
 	opt  options
-	loss loss
 	arms []*arm
 
 	scored  scored
@@ -90,7 +89,7 @@ func newArm(rho float64, semi bool, fold, features int) *arm {
 }
 
 func newDual(o options) *dual {
-	d := &dual{opt: o, loss: loss{name: o.Loss, printed: o.Print}}
+	d := &dual{opt: o}
 	rhos := []float64{defaultRho}
 	switch {
 	case o.noLoss():
@@ -420,7 +419,7 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 				row := d.row(z, r)
 				f := d.decision(a, row)
 				if last {
-					loss += d.loss.value(f)
+					loss += symmetric(f)
 					if math.Abs(f) < 1 {
 						inside++
 					}
@@ -428,13 +427,8 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 						positive++
 					}
 				}
-				s := d.loss.slope(f)
-				if s == 0 {
-					continue
-				}
-				beta := min(float64(box*math.Abs(s)), max(1-math.Abs(f), 0)/q)
-				if beta > 0 {
-					d.shift(a, -math.Copysign(beta, s), row, false)
+				if beta := min(box, symmetric(f)/q); beta > 0 && f != 0 {
+					d.shift(a, math.Copysign(beta, f), row, false)
 				}
 			}
 		}

@@ -22,11 +22,12 @@ type shared struct {
 	Temperature float64 `opt:"temperature" alias:"average" fixed:"0.4" range:"[0,100]"`                        // dual: of the mean over nearly best settings, in standard errors of cross-validation; 0 takes the best setting alone
 	Cache       int     `opt:"cache" fixed:"256" range:"[0,1048576]"`                                          // bound on the cache of frequencies, which are drawn again otherwise, as always beyond 1,024 features, MiB; changes no result
 	Solver      string  `opt:"solver" fixed:"dual" enum:"dual,sgd"`                                            // dual coordinate ascent, with implicit steps for unlabelled examples; or the paper's stochastic gradient steps
-	Draw        string  `opt:"draw" fixed:"fixed" enum:"fixed,recycled,fresh"`                                 // sgd: a step changes all features; or one block, in turn; or draws a block that no step has used
+	Draw        string  `opt:"draw" fixed:"fixed" enum:"fixed,fresh"`                                          // sgd: a step changes all features; or draws a block that no step has used
 	Block       int     `opt:"block" fixed:"256" range:"[1,65536]"`                                            // features in a block, which one step of sgd adds or changes
 	Window      int     `opt:"window" fixed:"auto" range:"[1,1048576]" auto:"until little is left of a block"` // fresh blocks that are kept
 	Schedule    string  `opt:"schedule" alias:"rate" fixed:"constant" enum:"constant,decay"`                   // sgd: the size of step t is step, or step/t
-	Hinge       string  `opt:"hinge" fixed:"hinge" enum:"hinge,huber"`                                         // sgd: loss of labelled examples; the Huber hinge is smooth
+
+	_ struct{} `opt:"hinge" fixed:"hinge"`
 }
 
 // options are the options of tsgs3vm and frs3vm; the tags say what they mean.
@@ -40,9 +41,10 @@ type options struct {
 	BatchU  int     `opt:"batch_unlabelled" fixed:"256" range:"[1,65536]"`                                    // unlabelled examples a step
 	Recent  int     `opt:"recent" fixed:"2048" range:"[1,1e6]"`                                               // dual: unlabelled examples held as a uniform sample, for when the features change and for the end
 	Step    float64 `opt:"step" fixed:"0.05" range:"(0,1e6]"`                                                 // size of a step
-	Loss    string  `opt:"loss" fixed:"shg" enum:"shg,sshg,ramp,da"`                                          // loss of unlabelled examples: max(0,1-|f|); half its square; the symmetric ramp, flat if |f| < 0.3; exp(-5 f^2)
 	Ratio   bool    `opt:"ratio" fixed:"false"`                                                               // C* = C n_l/n_u instead, which vanishes as unlabelled examples go on coming
-	Print   bool    `opt:"printed" fixed:"false"`                                                             // use the derivatives as printed, which lack the sign of f: for demonstration
+
+	_ struct{} `opt:"loss" fixed:"shg"`
+	_ struct{} `opt:"printed" fixed:"false"`
 }
 
 // dsgOptions are those of dsg, where there are no unlabelled examples.
@@ -54,7 +56,7 @@ type dsgOptions struct {
 }
 
 func (d *dsgOptions) options() *options {
-	return &options{shared: d.shared, Step: d.Step, BatchL: d.Batch, BatchU: 1, Recent: 1, Loss: "shg", Serve: "supervised"}
+	return &options{shared: d.shared, Step: d.Step, BatchL: d.Batch, BatchU: 1, Recent: 1, Serve: "supervised"}
 }
 
 // level is that of the test by which a model that uses unlabelled examples

@@ -25,8 +25,7 @@ const (
 //	ζ_t     = C mean_B l'(f_t(x_l), y_l) φ_t(x_l) φ_t(·) + C* mean_B u'(f_t(x_u)) φ_t(x_u) φ_t(·)
 //	f_{t+1} = (1 − γ_t) f_t − γ_t ζ_t
 //
-// with φ_t the features of a new block, of one of W blocks in turn, or all
-// features. The coefficients are those of cosines, so they include the 2/m of φφ';
+// with φ_t the features of a new block, or all features. The coefficients are those of cosines, so they include the 2/m of φφ';
 // shrinking multiplies only the scale. The decisions on the labelled points held
 // are updated with each step; unlabelled ones are new and take the whole sum.
 //
@@ -36,8 +35,7 @@ const (
 // the iterates. The paper's version, with fresh features, uses the last iterate; so
 // does the model after Finish, which lets the steps shrink.
 type sgd struct {
-	opt  options
-	loss loss
+	opt options
 
 	coef  []float64 // by slot, without the factor scale
 	scale float64
@@ -56,7 +54,7 @@ type sgd struct {
 }
 
 func newSGD(o options) *sgd {
-	s := &sgd{opt: o, loss: loss{name: o.Loss, printed: o.Print}, scale: 1}
+	s := &sgd{opt: o, scale: 1}
 	if o.Draw != "fresh" {
 		s.coef = make([]float64, o.Features)
 	}
@@ -160,7 +158,7 @@ func (s *sgd) admit(l *Learner, d *samplers.Draw) {
 	s.iterateView(l).Decisions(f, l.vectors(fresh))
 	loss := 0.0
 	for i, x := range fresh {
-		loss += hingeValue(s.opt.Hinge == "huber", f[i], x.Y)
+		loss += hinge(f[i], x.Y)
 		switch slot := d.Slots[i]; {
 		case slot < 0:
 		case slot == len(s.f):
@@ -175,10 +173,10 @@ func (s *sgd) admit(l *Learner, d *samplers.Draw) {
 // drawLabels sets dst[slot] to the slot's part of the weighted mean of l' over the
 // labelled minibatch.
 func (s *sgd) drawLabels(l *Learner, dst []float64) {
-	smooth, n := s.opt.Hinge == "huber", l.Len()
+	n := l.Len()
 	slope := func(i int) float64 {
 		x := l.Sample()[i]
-		return x.Importance() * hingeSlope(smooth, s.f[i], x.Y)
+		return x.Importance() * hingeSlope(s.f[i], x.Y)
 	}
 	if n <= s.opt.BatchL {
 		for i := range dst {
@@ -200,8 +198,8 @@ func (s *sgd) slopes(l *Learner, f []float64) []float64 {
 	}
 	inside, positive, loss := 0, 0, 0.0
 	for i, v := range f {
-		out[i] = s.loss.slope(v) / float64(len(f))
-		loss += s.loss.value(v)
+		out[i] = symmetricSlope(v) / float64(len(f))
+		loss += symmetric(v)
 		s.largest = max(s.largest, math.Abs(v))
 		if math.Abs(v) < 1 {
 			inside++
@@ -432,10 +430,10 @@ func (s *sgd) iterateView(l *Learner) *rffmodel.Model {
 	}
 }
 
-// bound returns P-2's bound on |f|: 2(C + C* max|u'|).
+// bound returns P-2's bound on |f|: 2(C + C*).
 func (s *sgd) bound(l *Learner) float64 {
 	_, c, cstar := l.weights(s.opt.Rho)
-	return 2 * (c + float64(cstar*s.loss.slopeBound()))
+	return 2 * (c + cstar)
 }
 
 func (s *sgd) gauges(l *Learner) []stream.Measure {

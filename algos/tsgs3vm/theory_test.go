@@ -96,13 +96,13 @@ func rbf(gamma float64, x, z stream.Vec) float64 {
 func TestUnrolling(t *testing.T) {
 	for _, o := range [][]string{
 		{"step", "0.2"}, {"rate", "decay", "step", "1"}, {"rate", "decay", "step", "3"},
-		{"step", "0.9", "loss", "da", "bias", "0.5"},
+		{"step", "0.9", "bias", "0.5"},
 	} {
 		g := newRig(t, 3, 20, 100, o...).admit()
 		m := g.opt.Block
 		var first [][]float64
 		var gammas []float64
-		big := 2 * (2 + g.sgd.loss.slopeBound())
+		big := 2 * (2 + 1.)
 		for step := range 80 {
 			g.iterate(4)
 			gammas = append(gammas, g.sgd.gamma)
@@ -127,7 +127,7 @@ func TestUnrolling(t *testing.T) {
 				}
 				l1 += math.Abs(got) * math.Sqrt(float64(m)/2)
 			}
-			if bound := math.Sqrt(2*float64(m)) * (2 + g.sgd.loss.slopeBound()) * a; l1 > bound*(1+1e-9)+1e-30 {
+			if bound := math.Sqrt(2*float64(m)) * 3 * a; l1 > bound*(1+1e-9)+1e-30 {
 				t.Errorf("%v: block %d has l1 norm %g, bound %g", o, i, l1, bound)
 			}
 			keep *= 1 - gammas[i]
@@ -241,11 +241,11 @@ func (w *twin) gradNorm(g *rig, c, cstar float64) (grad, norm float64) {
 	h := w.times(w.c)
 	v := append([]float64(nil), w.c...)
 	for i, x := range g.l {
-		v[i] += c / float64(len(g.l)) * hingeSlope(g.opt.Hinge == "huber", h[i], x.Y)
+		v[i] += c / float64(len(g.l)) * hingeSlope(h[i], x.Y)
 	}
 	for i := range g.u {
 		k := len(g.l) + i
-		v[k] += cstar / float64(len(g.u)) * g.sgd.loss.slope(h[k])
+		v[k] += cstar / float64(len(g.u)) * symmetricSlope(h[k])
 	}
 	return dot(v, w.times(v)), dot(w.c, h)
 }
@@ -290,7 +290,7 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// P-8, P-9: with smooth losses the mean squared gradient norm along the path
+// P-8, P-9: the mean squared gradient norm along the path
 // falls at least as T^(−1/4).
 func TestStationarity(t *testing.T) {
 	sizes := []int{64, 256, 1024}
@@ -301,7 +301,7 @@ func TestStationarity(t *testing.T) {
 		var logs, means []float64
 		for _, steps := range sizes {
 			gamma := math.Pow(float64(steps), -power)
-			g := newRig(t, 8, 20, 200, "step", fmt.Sprint(gamma), "block", "1", "loss", "da", "hinge", "huber", "window", "100000", "cache", "512").admit()
+			g := newRig(t, 8, 20, 200, "step", fmt.Sprint(gamma), "block", "1", "window", "100000", "cache", "512").admit()
 			w := newTwin(g)
 			sum, n := 0.0, 0.0
 			every := max(1, steps/64)
@@ -323,8 +323,7 @@ func TestStationarity(t *testing.T) {
 	}
 }
 
-// P-10: with all labels flipped everything is negated, to the bit; with the
-// printed derivatives it is not.
+// P-10: with all labels flipped everything is negated, to the bit.
 func TestNegation(t *testing.T) {
 	run := func(flip float64, o ...string) ([]float64, *rig) {
 		g := newRig(t, 11, 16, 80, o...)
@@ -344,65 +343,38 @@ func TestNegation(t *testing.T) {
 		return g.Model().(*rffmodel.Model).Coef, g
 	}
 	for _, solver := range []string{"sgd", "dual"} {
-		for _, loss := range []string{"shg", "sshg", "ramp", "da"} {
-			for _, printed := range []string{"false", "true"} {
-				o := []string{"solver", solver, "loss", loss, "printed", printed, "features", "64", "serve", "semi", "rho", "1", "step", "0.3", "bias", "0.5"}
-				a, ga := run(1, o...)
-				b, gb := run(-1, o...)
-				off := 0.0
-				for i := range a {
-					off = max(off, math.Abs(a[i]+b[i]))
-				}
-				fa, fb := ga.Model().Decision(ga.u[0].X), gb.Model().Decision(gb.u[0].X)
-				wrong := printed == "true" && loss != "da"
-				if !wrong && (off != 0 || fa != -fb || fa == 0) {
-					t.Errorf("%s, %s: coefficients differ by %g, f by %g", solver, loss, off, fa+fb)
-				}
-				if wrong && off == 0 {
-					t.Errorf("%s, %s: the printed derivative passes", solver, loss)
-				}
-			}
+		o := []string{"solver", solver, "features", "64", "serve", "semi", "rho", "1", "step", "0.3", "bias", "0.5"}
+		a, ga := run(1, o...)
+		b, gb := run(-1, o...)
+		off := 0.0
+		for i := range a {
+			off = max(off, math.Abs(a[i]+b[i]))
+		}
+		fa, fb := ga.Model().Decision(ga.u[0].X), gb.Model().Decision(gb.u[0].X)
+		if off != 0 || fa != -fb || fa == 0 {
+			t.Errorf("%s: coefficients differ by %g, f by %g", solver, off, fa+fb)
 		}
 	}
 }
 
-// P-11: derivatives are those of the losses, even losses have odd ones, the
-// printed ones are off by up to 2.
+// P-11: derivatives are those of the losses, and that of an even loss is odd.
 func TestDerivatives(t *testing.T) {
 	const h = 1e-4
-	for _, name := range []string{"shg", "sshg", "ramp", "da"} {
-		u := loss{name: name}
-		p := loss{name: name, printed: true}
-		worst := 0.0
-		for r := -2.0; r < 2; r += .0137 {
-			a := math.Abs(r)
-			if min(a, math.Abs(a-1), math.Abs(a-.3)) < 2*h {
-				continue
-			}
-			// exp comes rounded to float32.
-			want, tol := (u.value(r+h)-u.value(r-h))/(2*h), 2e-3
-			if math.Abs(u.slope(r)-want) > tol {
-				t.Errorf("%s: u'(%g) = %g, difference quotient %g", name, r, u.slope(r), want)
-			}
-			if u.slope(-r) != -u.slope(r) || u.value(-r) != u.value(r) || math.Abs(u.slope(r)) > u.slopeBound() {
-				t.Errorf("%s at %g: not even, or steeper than said", name, r)
-			}
-			worst = max(worst, math.Abs(p.slope(r)-u.slope(r)))
+	for f := -2.0; f < 2; f += .0137 {
+		if min(math.Abs(f), math.Abs(math.Abs(f)-1)) < 2*h {
+			continue
 		}
-		if u.slope(0) != 0 {
-			t.Errorf("%s: u'(0) = %g", name, u.slope(0))
+		if want := (symmetric(f+h) - symmetric(f-h)) / (2 * h); math.Abs(symmetricSlope(f)-want) > 1e-9 || symmetricSlope(-f) != -symmetricSlope(f) {
+			t.Errorf("unlabelled: slope %g at %g, difference quotient %g", symmetricSlope(f), f, want)
 		}
-		if want := map[string]float64{"shg": 2, "sshg": 2, "ramp": 2, "da": 0}[name]; math.Abs(worst-want) > 1.05 || (worst == 0) != (want == 0) {
-			t.Errorf("%s: the printed derivative is off by %g", name, worst)
+		for _, y := range []float64{1, -1} {
+			if want := (hinge(f+h, y) - hinge(f-h, y)) / (2 * h); math.Abs(hingeSlope(f, y)-want) > 1e-9 {
+				t.Errorf("label %g: slope %g at %g, difference quotient %g", y, hingeSlope(f, y), f, want)
+			}
 		}
 	}
-	for r := -3.0; r < 3; r += .0171 {
-		for _, y := range []float64{1, -1} {
-			want := (hingeValue(true, r+h, y) - hingeValue(true, r-h, y)) / (2 * h)
-			if math.Abs(hingeSlope(true, r, y)-want) > 1e-3 {
-				t.Errorf("Huber hinge at %g, label %g: %g, want %g", r, y, hingeSlope(true, r, y), want)
-			}
-		}
+	if symmetricSlope(0) != 0 {
+		t.Errorf("slope at 0: %g", symmetricSlope(0))
 	}
 }
 
@@ -447,7 +419,7 @@ func TestDecisionsAreNextSteps(t *testing.T) {
 	at, xs := g.batch(3)
 	var want []float64
 	for _, i := range at {
-		want = append(want, g.sgd.loss.slope(g.f(g.u[i].X)))
+		want = append(want, symmetricSlope(g.f(g.u[i].X)))
 	}
 	g.sgd.iterate(g.Learner, xs, nil)
 	for k, s := range want {

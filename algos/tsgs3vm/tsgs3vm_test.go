@@ -27,9 +27,9 @@ func TestConformance(t *testing.T) {
 		{Spec, with("batch-unlabelled", "20")},
 		{Spec, with("batch-unlabelled", "20", "gamma", "2", "c", "10", "cluster", "3", "rho", "0", "recent", "70")},
 		{Spec, with("gamma", "2", "c", "10", "rho", "0.3", "serve", "semi", "labels", "60", "keep", "window", "batch-unlabelled", "16")},
-		{Spec, with("kernel", "laplacian", "labels", "50", "loss", "ramp", "keep", "balanced", "cache", "0")},
+		{Spec, with("kernel", "laplacian", "labels", "50", "keep", "balanced", "cache", "0")},
 		{Spec, with("solver", "sgd", "draw", "fresh", "gamma", "2", "c", "auto", "lambda", "0.1", "batch-unlabelled", "32", "window", "40")},
-		{Spec, with("solver", "sgd", "draw", "recycled", "gamma", "2", "lambda", "0.2", "loss", "da", "labels", "40")},
+		{Spec, with("solver", "sgd", "gamma", "2", "lambda", "0.2", "labels", "40")},
 		{DSG, map[string]string{"features": "128", "block": "32", "solver": "sgd", "draw": "fresh", "rate": "decay", "step": "1", "lambda": "0.05"}},
 	} {
 		t.Run(fmt.Sprint(c.spec.Name, c.options), func(t *testing.T) {

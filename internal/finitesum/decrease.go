@@ -13,40 +13,29 @@ type Rule uint8
 
 const (
 	// AtStart: exactly, but only in the first inner step of an epoch, where the
-	// margins are known from the full gradient. (Convex and ConvexB starts take a
-	// pass to compute them.)
+	// margins are known from the full gradient. (A Convex start takes a pass to
+	// compute them.)
 	AtStart Rule = iota
-	// ByPass: exactly, with a pass over all rows each time.
-	ByPass
-	// ByRows: approximately, on up to 1,024 rows spread over the problem. Property
-	// 1 holds for their mean loss, not for F.
-	ByRows
+	// byPass: exactly, with a pass over all rows each time; for tests.
+	byPass
 )
-
-// sampleRows is the largest number of rows used by ByRows.
-const sampleRows = 1024
 
 // ray is F on the ray from the origin through x.
 type ray struct {
 	p        *Problem
-	z, b     []float64           // margins at x, targets
-	share    func(k int) float64 // weights with mean 1; nil: all are 1
-	two, one float64             // ‖x‖², and the part of ‖x‖₁ that λ2 weighs
-	zeta, pp float64             // ζ, ‖p‖²
+	z        []float64 // margins at x
+	two, one float64   // ‖x‖², and the part of ‖x‖₁ that λ2 weighs
+	zeta, pp float64   // ζ, ‖p‖²
 }
 
 // at returns F(θx) + ζ (1−θ)² ‖p‖²/2 and, as slope and curve, the derivatives of
 // its smooth part.
 func (r *ray) at(theta float64) (value, slope, curve float64) {
 	for i, z := range r.z {
-		s := float64(theta * z)
-		w := 1.0
-		if r.share != nil {
-			w = r.share(i)
-		}
-		value += float64(w * r.p.Loss.value(s, r.b[i]))
-		slope += float64(w * float64(z*r.p.Loss.deriv(s, r.b[i])))
-		curve += float64(w * float64(float64(z*z)*r.p.Loss.second(s, r.b[i])))
+		s, b, w := float64(theta*z), r.p.b[i], r.p.share(i)
+		value += float64(w * r.p.Loss.value(s, b))
+		slope += float64(w * float64(z*r.p.Loss.deriv(s, b)))
+		curve += float64(w * float64(float64(z*z)*r.p.Loss.second(s, b)))
 	}
 	n := float64(max(len(r.z), 1))
 	pen, two := float64(r.zeta*r.pp), float64(r.p.Ridge*r.two)
@@ -114,7 +103,7 @@ type decrease struct {
 	zeta   float64
 	places []int   // the remaining steps, ascending
 	lo, hi float64 // range of θ so far, including 1
-	z, b   []float64
+	z      []float64
 }
 
 // due reports whether step k is one of them. It is called once per step.
@@ -162,23 +151,13 @@ func (s *Solver) places(m int) []int {
 // theta returns θ for the point x, which is the snapshot or not; pp is ‖p~‖².
 func (s *Solver) theta(x []float64, snapshot bool, pp float64) float64 {
 	p, d := s.prob, &s.decrease
-	r := ray{p: p, zeta: d.zeta, pp: pp, b: p.b, share: p.share}
+	r := ray{p: p, zeta: d.zeta, pp: pp}
 	r.two, r.one = p.norms(x)
 	switch {
 	case s.gram != nil:
 		return r.quadratic(s.gram.forms(x))
 	case snapshot && s.valid >= theMargins:
 		r.z = s.margins
-	case s.par.Theta == ByRows:
-		n := min(p.Len(), sampleRows)
-		d.z, d.b = linear.Grow(d.z, n), linear.Grow(d.b, n)
-		r.z, r.b = d.z[:n], d.b[:n]
-		r.share = func(k int) float64 { return p.share(k * p.Len() / n) }
-		for k := range n {
-			i := k * p.Len() / n
-			r.z[k], r.b[k] = p.dot(x, i), p.b[i]
-		}
-		s.passes += float64(n) / float64(p.Len())
 	default:
 		d.z = linear.Grow(d.z, p.Len())
 		r.z = d.z[:p.Len()]
@@ -190,9 +169,9 @@ func (s *Solver) theta(x []float64, snapshot bool, pp float64) float64 {
 	}
 	var q, h float64
 	for i, z := range r.z {
-		w := r.share(i)
+		w := p.share(i)
 		q += float64(w * float64(z*z))
-		h += float64(w * float64(z*r.b[i]))
+		h += float64(w * float64(z*p.b[i]))
 	}
 	n := float64(max(len(r.z), 1))
 	return r.quadratic(q/n, h/n)

@@ -165,7 +165,7 @@ func TestRidgeOptimum(t *testing.T) {
 			}
 			best := p.Objective(want)
 			for k, m := range methods {
-				s := solver(p, Params{Method: m, Decrease: .01, Theta: []Rule{byGram, AtStart, ByPass}[k%3], Seed: 3})
+				s := solver(p, Params{Method: m, Decrease: .01, Theta: []Rule{byGram, AtStart, byPass}[k%3], Seed: 3})
 				run(t, s, 150)
 				if e := largest(s.X(), want); e > 1e-10 {
 					t.Errorf("%s, density %g, bias %g: off by %g", m, density, bias, e)
@@ -248,8 +248,8 @@ func TestLassoAndElasticNet(t *testing.T) {
 		for _, w := range []struct{ ridge, lasso, bias float64 }{{0, .01, 0}, {0, .01, 1}, {.01, .01, 0}, {.01, .005, 1}} {
 			p, best := base.with(Squared, w.ridge, w.lasso, w.bias), 0.0
 			for _, par := range []Params{
-				{Method: SVRGSD, Decrease: .001, Theta: byGram}, {Method: SVRGSD, Decrease: .05, Theta: AtStart}, {Method: SVRGSD, Variant: ConvexB, Decrease: .01, Theta: byGram},
-				{Method: SVRGSD, Variant: Strongly}, {Method: SAGASD, Decrease: .01, Theta: ByRows}, {Method: ProxSVRG}, {Method: SAGA}, {Method: Katyusha},
+				{Method: SVRGSD, Decrease: .001, Theta: byGram}, {Method: SVRGSD, Decrease: .05, Theta: AtStart}, {Method: SVRGSD, Variant: Convex, Decrease: .01, Theta: byGram},
+				{Method: SVRGSD, Variant: Strongly}, {Method: SAGASD, Decrease: .01, Theta: byPass}, {Method: ProxSVRG}, {Method: SAGA}, {Method: Katyusha},
 			} {
 				par.Seed = 8
 				s := solver(p, par)
@@ -278,7 +278,7 @@ func TestMarginLosses(t *testing.T) {
 				if m == SVRG && lasso > 0 {
 					continue
 				}
-				s := solver(p, Params{Method: m, Decrease: .02, Theta: ByPass, Seed: 2})
+				s := solver(p, Params{Method: m, Decrease: .02, Theta: byPass, Seed: 2})
 				run(t, s, 150)
 				kkt(t, fmt.Sprint(m, kind, lasso), p, s.Output(), 1e-10)
 			}
@@ -305,7 +305,7 @@ func TestLazyIsDense(t *testing.T) {
 			for _, batch := range []int{1, 3} {
 				for _, decrease := range []float64{0, .01} {
 					for _, inner := range []float64{0, 9} { // longer than a leap
-						par := Params{Method: m, Batch: batch, Decrease: decrease, Theta: ByPass, Inner: inner, Seed: 11}
+						par := Params{Method: m, Batch: batch, Decrease: decrease, Theta: byPass, Inner: inner, Seed: 11}
 						lazy, dense := solver(p, par), solver(spelt, par)
 						if !p.sparse() || spelt.sparse() {
 							t.Fatal("the test does not compare what it should")

@@ -60,8 +60,7 @@ type Variant uint8
 const (
 	Auto     Variant = iota // Convex if λ1 = 0, otherwise Strongly
 	Strongly                // at the snapshot: Algorithm 2, strongly convex case
-	Convex                  // variant A: at y~, Algorithm 2 as printed for the merely convex case
-	ConvexB                 // variant B: at σ y~ + (1−σ) x~ with momentum from x~, as Theorem 1 needs it
+	Convex                  // at y~: Algorithm 2, merely convex case
 )
 
 // descend is an epoch of all methods except Katyusha. With a new i for each k and
@@ -120,14 +119,9 @@ func (s *Solver) begin(m int) {
 	}
 	copy(w.x, s.snap)
 	copy(w.hat, s.snap)
-	switch s.par.Variant {
-	case Convex:
+	if s.par.Variant == Convex {
 		copy(w.x, s.y)
 		copy(w.hat, s.y)
-	case ConvexB:
-		for j, v := range s.snap {
-			w.x[j] = float64(sigma*s.y[j]) + float64((1-sigma)*v)
-		}
 	}
 	if w.sparse {
 		w.prepare()

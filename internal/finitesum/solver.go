@@ -49,7 +49,7 @@ type Solver struct {
 
 	// State between epochs; Method says which of it a method has.
 	snap   []float64 // x~
-	y      []float64 // SVRG-SD: y~ of Convex and ConvexB; Katyusha: y
+	y      []float64 // SVRG-SD: y~ of Convex; Katyusha: y
 	z      []float64 // Katyusha: z
 	sum    []float64 // of the snapshots since the rows last changed
 	summed int
