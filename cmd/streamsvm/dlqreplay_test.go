@@ -77,6 +77,7 @@ func TestDLQReplayThenTrain(t *testing.T) {
 	}
 	must(t, base(topic, state)...)
 
+	kafkatest.AwaitDecided(t, c.brokers, dead)
 	replay := []string{"dlq", "replay", "--topics", topic, "--repair", repairNaN, "--log-level", "error", "--brokers", strings.Join(c.brokers, ",")}
 	dry := must(t, append(replay, "--from", "earliest", "--dry-run")...)
 	if strings.Count(dry, "\n") != 12 || !strings.HasPrefix(dry, dead+`/0 offset 0 -> `+topic+`: "{\"x\":[0.5,`) {
@@ -121,6 +122,7 @@ func TestDLQReplayThenTrain(t *testing.T) {
 		t.Fatalf("%d records have come back, want %d", len(back), len(mended))
 	}
 
+	kafkatest.AwaitDecided(t, c.brokers, topic)
 	must(t, base(topic, state)...)
 	// The order of those that came back is that of the ordered merge.
 	slices.SortStableFunc(back, func(a, b stream.Record) int {
