@@ -54,8 +54,6 @@ DEFECTS = [
      [("internal/rng/rng.go", "return s.pcg.UnmarshalBinary(data)", "return new(rand.PCG).UnmarshalBinary(data)")]),
     ("published-unfenced", "a publisher that has been replaced does not look before it takes its id back",
      [("stream/modeltopic/publisher.go", "if err := p.log.Fenced(); err != nil {", "if err := error(nil); err != nil {")]),
-    ("state-unfenced", "a publisher takes the id that it shares with the state back, though another trainer has claimed the state",
-     [("stream/statetopic/store.go", "return cmp.Or(w.s.topic.Scan(ctx), w.s.topic.Fenced())", "return nil")]),
     ("version-by-steps", "a model that has changed without a step gets no version of its own",
      [("internal/engine/persist.go", "(r.e.steps != r.lastSteps || u.Hash != r.lastHash ||", "(r.e.steps != r.lastSteps ||")]),
     ("not-republished", "a restart does not publish the model whose checkpoint was stored last",
