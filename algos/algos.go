@@ -158,6 +158,19 @@ type Foreteller interface {
 	Foretell(x *stream.Example) float64
 }
 
+// A Publisher publishes another model than its present one. Subscribers predict with a
+// version for as long as there is no newer one, and what predicts best at once need not
+// predict best then.
+type Publisher interface {
+	Learner
+	// Published returns a view of the model to publish, valid until the next Step or
+	// Finish.
+	Published() Model
+	// Calibrated reports whether decisions, of both models, are log odds: logarithms of
+	// the probability of +1 divided by that of -1.
+	Calibrated() bool
+}
+
 // A DriftReporter is a learner that detects drift and cuts its sample at change points.
 type DriftReporter interface {
 	// ChangePoints returns the number of change points, and the latest ones, in order.
@@ -252,5 +265,8 @@ type Env struct {
 	// Scaled says by feature index whether the scale of a feature is meaningful, so
 	// that a learner with its own scaling leaves it alone.
 	Scaled []bool
-	Log    *slog.Logger // never nil
+	// PublishEvery is the number of labelled examples between published versions; 0 if
+	// that is not known.
+	PublishEvery int
+	Log          *slog.Logger // never nil
 }

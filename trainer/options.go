@@ -65,6 +65,10 @@ type Options struct {
 	//
 	// It does not influence what is learned. See docs/gate.md.
 	Gate string
+	// VersionEvery is the number of labelled examples between published versions, for
+	// the default learner: what it publishes is the best for predictions of that age. 0
+	// stands for 2,500. The state depends on it.
+	VersionEvery int
 	// PublishEvery, if not 0, also measures what a subscriber would get if a version
 	// were published after every so many records: the predictions of the version
 	// published last on the examples that come after it. It does not influence what is
@@ -219,7 +223,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 		Spec: spec, Preset: preset, Options: o.Set, Task: task, Seed: o.Seed,
 		Scale: scale, Span: cmp.Or(o.Span, prep.DefaultSpan), HashDim: o.HashDim, ClassWeight: cmp.Or(o.ClassWeight, "auto"), Warmup: o.Warmup, Window: o.Window,
 		Tune:       tune == TuneOn || tune == TuneAuto && preset != "paper",
-		MaxClasses: o.MaxClasses, Gate: o.Gate, PublishEvery: o.PublishEvery, Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join), Delay: o.Delay,
+		MaxClasses: o.MaxClasses, Gate: o.Gate, VersionEvery: o.VersionEvery, PublishEvery: o.PublishEvery, Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join), Delay: o.Delay,
 	}, err
 }
 

@@ -2,14 +2,16 @@ package adaptive
 
 import (
 	"context"
+	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// The experts, in the order of their scores and weights.
+// Experts of the panel, in the order of machines and linear experts.
 const (
-	growing = iota // M: all examples since the last cut
+	growing = iota // m: all examples since the last cut
 	k64            // challengers, on the newest examples
 	k256
 	k1024
@@ -28,34 +30,54 @@ var names = [numExperts]string{"m", "k64", "k256", "k1024", "k2048", "l1", "l01"
 // sizes are the numbers of examples at which the experts change. Tests have
 // smaller ones.
 type sizes struct {
-	first   int                  // of the first machine
-	ripe    int                  // that a machine worth trusting has learned from
-	large   int                  // from which on the growing machine is scs
-	whole   int                  // on which its options are chosen as those of a learner that stands alone
-	settled int                  // from which on the longest challenger is not worth its time
-	held    int                  // most that the growing machine of a regression holds, which needs all of them
-	windows [k2048 - k64 + 1]int // of the challengers
-	scs     map[string]string    // options of scs, whose defaults are for large samples
+	first    int                  // of the first machine
+	large    int                  // from which on the growing machine is scs
+	whole    int                  // on which its options are chosen as those of a learner that stands alone
+	settled  int                  // from which on the longest challenger is not worth its time
+	held     int                  // most that the growing machine of a regression holds, which needs all of them
+	windows  [k2048 - k64 + 1]int // of the challengers
+	features [2]int               // at which the expert in random features begins
+	scs, dsg map[string]string    // options of scs and dsg, whose defaults are for large samples
 }
 
-var standard = sizes{first: 64, ripe: 1024, large: 2048, whole: 4000, settled: 16384, held: 2048, windows: [...]int{64, 256, 1024, 2048}}
+var standard = sizes{
+	first: 64, large: 2048, whole: 4000, settled: 16384, held: 2048, windows: [...]int{64, 256, 1024, 2048},
+	features: [...]int{512, 4000}, dsg: map[string]string{"features": "2048"},
+}
 
-// Learner is the panel; see the package documentation. Not safe for concurrent
+// The classifier's own weights follow the stream closely.
+const (
+	ownSpread = 0.1   // of the stack's weights
+	ownKeep   = 0.999 // φ of the stack
+	ownForget = 0.005 // of calibrations
+)
+
+// mostCount bounds as how many examples one counts where experts are judged.
+const mostCount = 50
+
+// Learner is the classifier; see the package documentation. Not safe for concurrent
 // use.
 type Learner struct {
 	*panel
-	vote     *vote
-	trust    trust
-	heaviest float64    // weight of an example; 0: all were 1
-	waiting  []foretold // in order of the examples
+	experts     []entry
+	calibrators []calibrator
+	stack       *stack
+	published   *published
+	heaviest    float64             // weight of an example; 0: all were 1
+	pending     []pendingPrediction // in order of the examples
 
-	said [tick]*prediction // scratch
+	batch    []input // of the batch
+	recalled []*prediction
+	aged     [][]score // of the latest version, by example of the batch
+	now      []score   // scratch
+	x        []float64
 }
 
 var (
 	_ algos.Sequential    = (*Learner)(nil)
 	_ algos.DriftReporter = (*Learner)(nil)
 	_ algos.Foreteller    = (*Learner)(nil)
+	_ algos.Publisher     = (*Learner)(nil)
 )
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) { return newSized(env, o, &standard) }
@@ -64,10 +86,24 @@ func newSized(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	if env.Task == algos.Regress {
 		return newRegressor(env, o, s)
 	}
-	l := &Learner{vote: newVote(priors(numExperts))}
+	l := &Learner{}
 	var err error
-	l.panel, err = makePanel(env, o, s, 0, l, func(x onePass) expert { return &x })
-	return l, err
+	l.panel, err = makePanel(env, o, s, 0, l, func(x onePass) linearLearner { return &x })
+	if err != nil {
+		return nil, err
+	}
+	l.experts = l.newExperts()
+	n := len(l.experts)
+	for range n {
+		l.calibrators = append(l.calibrators, newCalibrator())
+	}
+	l.stack = newStack(n+1, ownSpread, ownKeep)
+	for e := range n {
+		l.stack.w[e] = 1 / float64(n)
+	}
+	l.published = newPublished(env.PublishEvery, l.experts)
+	l.now, l.x = make([]score, n), make([]float64, n+1)
+	return l, nil
 }
 
 // Follow implements algos.Sequential.
@@ -83,56 +119,242 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	return learned, steps, nil
 }
 
+// look prepares the scores of a few examples by what does not change between them.
 func (l *Learner) look(xs []*stream.Example) {
-	fresh := false
+	l.batch, l.recalled = l.batch[:0], l.recalled[:0]
+	vecs, fresh := make([]stream.Vec, len(xs)), false
 	for i, x := range xs {
-		l.said[i] = l.recall(x)
-		fresh = fresh || l.said[i] == nil
+		l.batch = append(l.batch, input{x: x, i: i})
+		l.recalled = append(l.recalled, l.recall(x))
+		fresh = fresh || l.recalled[i] == nil
+		vecs[i] = x.X
 	}
+	batch := l.batch
+	l.aged = nil
 	if fresh {
-		l.scoreMachines(xs)
-	}
-}
-
-// predict returns what the experts say of example i of those whose scores by
-// machines are known.
-func (l *Learner) predict(i int, z, phi stream.Vec) (p prediction) {
-	l.say(p.scores[:], i, z, phi, 0)
-	p.f = logOdds(l.vote.mix(p.scores[:]))
-	if m := l.machines[growing]; m != nil {
-		if l.trust.given(m.rows >= l.sizes.ripe, l.weighted()) {
-			p.f = l.vote.experts[growing].odds(p.scores[growing])
-		}
-		cuts, _ := l.cutting.ChangePoints()
-		p.machine = 1 + cuts
-	}
-	return p
-}
-
-// one predicts an example, whose scores by machines are known, unless it was
-// foretold, and learns from it.
-func (l *Learner) one(i int, x *stream.Example) (float64, error) {
-	share := l.weigh(x)
-	z, phi := l.see(x)
-	var p prediction
-	var now [numExperts]float64
-	if l.said[i] != nil {
-		p = *l.said[i]
-		sayLinear(now[:], l.linear[:], z, phi, 0)
+		l.aged = l.published.scores(vecs)
 	} else {
-		p = l.predict(i, z, phi)
-		now = p.scores
+		batch = nil
 	}
-	if p.machine > 0 {
-		l.judge(p.scores[:], x.Y, share)
-		// The errors of a machine that has been cut since say nothing of this one.
-		if cuts, _ := l.cutting.ChangePoints(); p.machine == 1+cuts {
-			l.compare(p.scores[:], x.Y, share)
+	for _, e := range l.experts {
+		e.begin(batch)
+	}
+}
+
+// prepare completes an input.
+func (l *Learner) prepare(in *input) {
+	in.z, in.phi = l.see(in.x)
+	if in.row = in.z; l.inputs.wide {
+		in.row = unitLength(in.z)
+	}
+}
+
+// predict sets dst to the scores of the experts.
+func (l *Learner) predict(dst []score, in *input) {
+	for e, x := range l.experts {
+		dst[e] = x.predict(in)
+	}
+}
+
+// logOdds returns the stack's inputs, by the scores of the experts: their log odds, and a
+// constant.
+func (l *Learner) logOdds(scores []score) []float64 {
+	for e, s := range scores {
+		l.x[e] = 0
+		if s.ok {
+			l.x[e] = l.calibrators[e].logOdds(s.f)
 		}
 	}
-	l.vote.learn(p.scores[:], x.Y, share)
-	return p.f, l.take(x, z, phi, now[:])
+	l.x[len(scores)] = 1
+	return l.x
+}
+
+// one predicts an example, unless that was done when it arrived, and learns from it.
+func (l *Learner) one(i int, x *stream.Example) (float64, error) {
+	weight := l.weigh(x)
+	in := &l.batch[i]
+	l.prepare(in)
+	l.predict(l.now, in)
+	p := l.recalled[i]
+	if p == nil {
+		p = l.predictionOf(l.now)
+		if l.aged != nil {
+			p.aged = l.aged[i]
+		}
+	}
+	l.compareMachines(p, x.Y, weight)
+	y := 0.0
+	if x.Y > 0 {
+		y = 1
+	}
+	l.stack.learn(l.logOdds(p.scores), y, weight)
+	for e, s := range p.scores {
+		if s.ok {
+			l.calibrators[e].learn(s.f, y, ownForget, weight)
+		}
+	}
+	l.published.learn(p.aged, y, weight)
+	wide := l.inputs.wide
+	err := l.take(in.x, func() error {
+		if l.inputs.wide != wide { // it has just been found to be wide
+			l.prepare(in)
+		}
+		for e, x := range l.experts {
+			if err := x.learn(in, l.now[e]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return p.f, err
+}
+
+// compareMachines tells the drift detector which machines were wrong.
+func (l *Learner) compareMachines(p *prediction, y, weight float64) {
+	// The errors of a machine that has been cut since say nothing of this one.
+	if cuts, _ := l.cutting.ChangePoints(); p.machine != 1+cuts {
+		return
+	}
+	wrong := func(e int) bool { return (p.scores[e].f >= 0) != (y > 0) }
+	var by [k2048]float64
+	for k := range by {
+		if l.machines[k64+k] == nil || !p.scores[k64+k].ok {
+			continue
+		}
+		switch other := wrong(k64 + k); {
+		case wrong(growing) && !other:
+			by[k] = weight
+		case other && !wrong(growing):
+			by[k] = -weight
+		}
+	}
+	l.cutting.Compare(by[:])
+}
+
+// weigh takes note of the weight of an example and returns by how much it counts where
+// experts are judged: an example that stands for several of a stream counts as often.
+// Where examples have weights besides, as those of a rare class do, it counts by that, in
+// units of the largest so far.
+func (l *Learner) weigh(x *stream.Example) float64 {
+	w := x.Importance() / x.Count()
+	n := min(x.Count(), mostCount)
+	if w == 1 && l.heaviest == 0 {
+		return n
+	}
+	l.heaviest = max(l.heaviest, 1, w)
+	return n * w / l.heaviest
+}
+
+// ensemble returns a view of the experts, without terms, and the place of each.
+func (l *Learner) ensemble() (m *ensemble, place []int) {
+	m = &ensemble{inputs: &l.inputs, seed: l.env.Seed, waves: l.waves}
+	for _, e := range l.experts {
+		f := e.function()
+		if f == nil {
+			place = append(place, -1)
+			continue
+		}
+		if near, ok := f.(nearFunction); ok {
+			m.near = near.neighbours
+		}
+		place = append(place, len(m.members))
+		m.members = append(m.members, member{e.name, f})
+	}
+	return m, place
+}
+
+// Model returns a view of the present ensemble.
+func (l *Learner) Model() algos.Model {
+	m, place := l.ensemble()
+	n := len(l.experts)
+	for e, k := range place {
+		if k >= 0 {
+			m.terms = append(m.terms, term{k, l.calibrators[e].calibration, l.stack.w[e]})
+		}
+	}
+	m.bias = l.stack.w[n]
+	return m
+}
+
+// Published implements algos.Publisher.
+func (l *Learner) Published() algos.Model {
+	if l.published.versions == 0 {
+		return l.Model()
+	}
+	m, place := l.ensemble()
+	m.terms, m.bias = l.published.terms(place, l.calibrators, l.stack)
+	if e, ok := l.published.alone(); ok && place[e] >= 0 {
+		m.terms, m.bias = []term{{place[e], l.published.calibrators[e].calibration, 1}}, 0
+	}
+	return m.pruned()
+}
+
+// Calibrated implements algos.Publisher: decisions are log odds, except where examples
+// have weights.
+func (l *Learner) Calibrated() bool { return l.heaviest == 0 }
+
+// takeVersion takes a version, if one is due.
+func (l *Learner) takeVersion() error {
+	examples := l.cutting.Seen()
+	if !l.published.due(examples) {
+		return nil
+	}
+	m, place := l.ensemble()
+	data, err := m.AppendBinary(nil) // a copy
+	if err == nil {
+		m, err = decodeEnsemble(data)
+	}
+	if err != nil {
+		return err
+	}
+	l.published.take(examples, m, place, l.calibrators, l.stack)
+	return nil
+}
+
+// turn does what is due after every 16th example.
+func (l *Learner) turn(ctx context.Context) error {
+	for _, e := range l.experts {
+		if err := e.step(ctx); err != nil {
+			return err
+		}
+	}
+	return l.takeVersion()
+}
+
+// widen lets experts begin again on wide examples.
+func (l *Learner) widen() {
+	fresh := l.newExperts()
+	for e := range l.experts {
+		switch l.experts[e].expert.(type) {
+		case *gradient, *nearExpert, *features:
+			l.experts[e] = fresh[e]
+		}
+	}
+	clear(l.now)
 }
 
 // Report describes the present state.
-func (l *Learner) Report() algos.Report { return l.report(names[:], l.vote.weights()) }
+func (l *Learner) Report() algos.Report {
+	list := make([]string, len(l.experts))
+	for e, x := range l.experts {
+		list[e] = x.name
+	}
+	return l.report(list, l.stack.w[:len(list)])
+}
+
+// unitLength returns z scaled to length 1.
+func unitLength(z stream.Vec) stream.Vec {
+	var square float64
+	for _, v := range z.Val {
+		square += float64(float64(v) * float64(v))
+	}
+	if square == 0 {
+		return z
+	}
+	unit := stream.Vec{Idx: z.Idx, Val: slices.Clone(z.Val)}
+	root := math.Sqrt(square)
+	for k, v := range z.Val {
+		unit.Val[k] = float32(float64(v) / root)
+	}
+	return unit
+}

@@ -46,9 +46,9 @@ type exportedWaves struct {
 	Weights     any       `json:"weights"`
 }
 
-// constant is the factor of a feature that has not varied: as good as 0, which
+// negligible is the factor of a feature that has not varied: as good as 0, which
 // would mean something else.
-const constant = 1e-300
+const negligible = 1e-300
 
 // Export returns the plain form of the mixture.
 func (m *mixture) Export(o plain.Options) (any, error) {
@@ -126,14 +126,14 @@ func (in *inputs) export() prep.Exported {
 	x := new(prep.Transform).Export()
 	x.Scale, x.Fill, x.Clip = prep.Standard, !in.wide, [2]float64{-clip, clip}
 	for j, m := range in.mean {
-		f := float64(constant)
+		f := float64(negligible)
 		if sd := math.Sqrt(in.m2[j] / max(in.n, 1)); sd > 0 {
 			f = 1 / sd
 		}
 		x.Index, x.Shift, x.Factor = append(x.Index, int32(j)), append(x.Shift, m), append(x.Factor, f)
 	}
 	for j, v := range in.most {
-		f := float64(constant)
+		f := float64(negligible)
 		if v > 0 {
 			f = 1 / v
 		}

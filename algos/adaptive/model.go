@@ -13,25 +13,6 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// logOdds returns log(p/(1−p)) for p = ½ + q.
-func logOdds(q float64) float64 { return math.Log((1 + 2*q) / (1 - 2*q)) }
-
-// mix returns the probability of +1 that the experts agree on, less ½.
-func (c *vote) mix(scores []float64) float64 {
-	for e := range scores {
-		c.p[e] = c.experts[e].p(scores[e])
-	}
-	return blend(c.weights(), c.p)
-}
-
-func blend(w, p []float64) float64 {
-	var sum float64
-	for e, v := range w {
-		sum += float64(v * (p[e] - 0.5))
-	}
-	return sum
-}
-
 // kernelPart is a machine's part of a model.
 type kernelPart struct {
 	transform *prep.Transform
@@ -193,95 +174,6 @@ func (m *parts) check() error {
 	return nil
 }
 
-// mixture is the model of the panel: f(x) = log(p/(1−p)) with p = Σ_e w_e p_e(x).
-type mixture struct {
-	parts
-	opinions []opinion // by expert
-}
-
-// Model returns a view of the present panel.
-func (l *Learner) Model() algos.Model {
-	if m := l.machines[growing]; m != nil && l.trust.given(m.rows >= l.sizes.ripe, l.weighted()) {
-		x := &mixture{parts{weights: []float64{1}, seed: l.env.Seed}, l.vote.experts[:1]}
-		x.kernels[growing] = m.part()
-		return x
-	}
-	return &mixture{l.parts(l.vote.weights()), l.vote.experts}
-}
-
-// Decision returns f(x).
-func (m *mixture) Decision(x stream.Vec) float64 { return decision(m, x) }
-
-// Decisions sets dst[i] = f(xs[i]).
-func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
-	if m.inputs == nil {
-		for i, s := range m.scoreMachines(xs)[growing] {
-			dst[i] = m.opinions[growing].odds(s)
-		}
-		return
-	}
-	var p [numExperts]float64
-	m.say(p[:], xs, 0, func(i int) {
-		for e, s := range p {
-			p[e] = m.opinions[e].p(s)
-		}
-		dst[i] = logOdds(blend(m.weights, p[:]))
-	})
-}
-
-func decision(m algos.Model, x stream.Vec) float64 {
-	var f [1]float64
-	m.Decisions(f[:], []stream.Vec{x})
-	return f[0]
-}
-
-// Info describes the model.
-func (m *mixture) Info() algos.Info {
-	i := m.info(names[:])
-	if m.inputs == nil {
-		i.Text = "of " + fmt.Sprint(numExperts) + " experts one is trusted: " + m.kernels[growing].model.Info().Text
-	}
-	return i
-}
-
-// Compile returns the same function in a form that decides faster.
-func (m *mixture) Compile() algos.Model {
-	c := *m
-	c.machinesAs((*expansion.Expansion).Compile)
-	return &c
-}
-
-// Pack returns the form that is published, in fewer bytes.
-func (m *mixture) Pack() algos.Model {
-	c := *m
-	c.machinesAs((*expansion.Expansion).Pack)
-	return &c
-}
-
-func (m *mixture) fields(f *state.Fields) {
-	f.Float64s("weights", &m.weights)
-	if f.Decoding() && f.Err() == nil {
-		n := len(m.weights)
-		if n != 1 && n != numExperts {
-			f.Fail("weights", fmt.Errorf("there are %d", n))
-			return
-		}
-		m.opinions = make([]opinion, n)
-	}
-	for e := range m.opinions {
-		o := &m.opinions[e]
-		f.Float64("square", &o.square)
-		f.Float64("slope", &o.slope)
-		if f.Decoding() && f.Err() == nil {
-			f.Fail("slope", o.check())
-		}
-	}
-	m.parts.fields(f)
-	if f.Decoding() && f.Err() == nil {
-		f.Fail("weights", m.check())
-	}
-}
-
 func kernelFields(f *state.Fields, k **kernelPart) {
 	there := *k != nil
 	f.Bool("there", &there)
@@ -305,22 +197,24 @@ func kernelFields(f *state.Fields, k **kernelPart) {
 	}
 }
 
-// AppendBinary appends the encoded model.
-func (m *mixture) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }
-
 // decode reads what AppendBinary wrote.
 func decode(data []byte) (algos.Model, error) {
 	var m algos.Model
 	err := state.Decode(data, func(f *state.Fields) {
-		if f.Next(guesserWeights) {
+		switch {
+		case f.Next(ensembleMembers):
+			x := new(ensemble)
+			x.fields(f)
+			m = x
+		case f.Next(guesserWeights):
 			x := new(guesser)
 			x.fields(f)
 			m = x
-			return
+		default:
+			x := new(mixture)
+			x.fields(f)
+			m = x
 		}
-		x := new(mixture)
-		x.fields(f)
-		m = x
 	})
 	if err != nil {
 		return nil, err

@@ -18,16 +18,16 @@ import (
 // experts, and the order in which they look, learn and are replaced.
 type panel struct {
 	*samplers.Buffer
-	opt  options
-	env  algos.Env
-	jury jury
+	opt        options
+	env        algos.Env
+	aggregator aggregator
 
 	cutting  *compare.Detector
 	sizes    *sizes
 	held     [1 + k2048]int      // most examples of each machine; 0: all
 	machines [1 + k2048]*machine // nil: none yet; a challenger is as good as the growing one until that has more examples
 	inputs   inputs
-	linear   [numExperts - l1]expert
+	linear   [numExperts - l1]linearLearner
 	waves    *waves // nil: none yet, or none at all
 
 	dim   int   // features of the widest example
@@ -39,17 +39,21 @@ type panel struct {
 	vecs  []stream.Vec
 }
 
-// jury weighs what the experts say.
-type jury interface {
+// aggregator weights what the experts predict.
+type aggregator interface {
 	// look is called before the first of a few examples is learned from.
 	look(xs []*stream.Example)
 	// one predicts example i of those, and lets all learn from it.
 	one(i int, x *stream.Example) (float64, error)
+	// turn is called after every 16th example, when the machines have been trained.
+	turn(ctx context.Context) error
+	// widen is called when an example is found to be wide.
+	widen()
 	Report() algos.Report
 }
 
-// expert is a linear expert, in the inputs or in random features.
-type expert interface {
+// linearLearner is a linear expert, in the inputs or in random features.
+type linearLearner interface {
 	score(z stream.Vec) float64
 	// learn updates the weights with z, its label and the weight of the example,
 	// of which s was predicted.
@@ -63,8 +67,8 @@ type expert interface {
 var rates = [numExperts - l1]onePass{{rate: 1}, {rate: 0.1}, {rate: 0.3, adaptive: true}, {rate: 0.1, adaptive: true}, {rate: 1}, {rate: 0.1}}
 
 // makePanel returns a panel whose growing machine holds so many examples, or 0
-// for all. newExpert makes a linear expert with such a rule.
-func makePanel(env algos.Env, o options, s *sizes, held int, j jury, newExpert func(onePass) expert) (*panel, error) {
+// for all. newLinear makes a linear expert with such a rule.
+func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLinear func(onePass) linearLearner) (*panel, error) {
 	number := env.Task == algos.Regress
 	b, err := samplers.New(samplers.Options{Regress: number, Every: 1})
 	if err != nil {
@@ -78,11 +82,11 @@ func makePanel(env algos.Env, o options, s *sizes, held int, j jury, newExpert f
 	if err != nil {
 		return nil, err
 	}
-	l := &panel{Buffer: b, opt: o, env: env, jury: j, cutting: cutting, sizes: s}
+	l := &panel{Buffer: b, opt: o, env: env, aggregator: a, cutting: cutting, sizes: s}
 	l.held[growing] = held
 	copy(l.held[k64:], s.windows[:])
 	for e := range l.linear {
-		l.linear[e] = newExpert(rates[e])
+		l.linear[e] = newLinear(rates[e])
 	}
 	return l, nil
 }
@@ -95,7 +99,7 @@ func (l *panel) Step(ctx context.Context) (algos.Report, error) {
 	if err := l.learn(ctx, nil, l.Take().Join); err != nil {
 		return algos.Report{}, err
 	}
-	return l.jury.Report(), nil
+	return l.aggregator.Report(), nil
 }
 
 // Follow implements algos.Sequential.
@@ -143,7 +147,7 @@ func (l *panel) Finish(ctx context.Context) (algos.Report, error) {
 			return algos.Report{}, err
 		}
 	}
-	return l.jury.Report(), nil
+	return l.aggregator.Report(), nil
 }
 
 // learn predicts each of xs, all of them labelled, into dst, which may be nil,
@@ -154,9 +158,9 @@ func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) 
 	ctx = context.WithoutCancel(ctx)
 	for len(xs) > 0 {
 		n := min(len(xs), tick-int(l.cutting.Seen()%tick))
-		l.jury.look(xs[:n])
+		l.aggregator.look(xs[:n])
 		for i, x := range xs[:n] {
-			f, err := l.jury.one(i, x)
+			f, err := l.aggregator.one(i, x)
 			if err != nil {
 				return err
 			}
@@ -170,6 +174,9 @@ func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) 
 		}
 		if l.cutting.Seen()%tick == 0 {
 			if err := l.turn(ctx); err != nil {
+				return err
+			}
+			if err := l.aggregator.turn(ctx); err != nil {
 				return err
 			}
 		}
@@ -255,18 +262,14 @@ func (l *panel) compare(by [k2048]float64) {
 	l.cutting.Compare(by[:])
 }
 
-// take lets all experts learn from an example, of which the linear ones have
-// said now.
-func (l *panel) take(x *stream.Example, z, phi stream.Vec, now []float64) error {
+// take lets all experts learn from an example, the linear ones by learn.
+func (l *panel) take(x *stream.Example, learn func() error) error {
 	if l.dim = max(l.dim, x.X.Dim()); l.dim > narrow && !l.inputs.wide {
 		l.widen()
-		z, phi = l.inputs.apply(x.X), stream.Vec{}
-		clear(now[l1:numExperts])
+		l.aggregator.widen()
 	}
-	for e, o := range l.linear {
-		if z := inputOf(l1+e, z, phi); z != nil {
-			o.learn(*z, now[l1+e], x.Y, x.Importance())
-		}
+	if err := learn(); err != nil {
+		return err
 	}
 	l.inputs.observe(x.X)
 	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+1 >= uint64(l.sizes.first) && l.dim > 0 {

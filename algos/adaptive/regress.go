@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"context"
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -39,7 +40,7 @@ func newRegressor(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	absolute := o.Loss == "absolute"
 	l := &regressor{average: newAverage(absolute)}
 	var err error
-	l.panel, err = makePanel(env, o, s, s.held, l, func(x onePass) expert {
+	l.panel, err = makePanel(env, o, s, s.held, l, func(x onePass) linearLearner {
 		return &follower{onePass: x, absolute: absolute, labels: &l.labels}
 	})
 	return l, err
@@ -63,8 +64,23 @@ func (l *regressor) one(i int, x *stream.Example) (float64, error) {
 	}
 	l.average.learn(l.scores[:], f, x.Y)
 	l.labels.learn(x.Y)
-	return f, l.take(x, z, phi, l.scores[:])
+	wide := l.inputs.wide
+	return f, l.take(x, func() error {
+		if l.inputs.wide != wide { // it has just been found to be wide
+			z, phi = l.see(x)
+			clear(l.scores[l1:numExperts])
+		}
+		for e, o := range l.linear {
+			if z := inputOf(l1+e, z, phi); z != nil {
+				o.learn(*z, l.scores[l1+e], x.Y, x.Importance())
+			}
+		}
+		return nil
+	})
 }
+
+func (l *regressor) turn(context.Context) error { return nil }
+func (l *regressor) widen()                     {}
 
 // better is 1 where the first error is the smaller one, −1 where it is the
 // larger one.

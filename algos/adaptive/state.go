@@ -1,14 +1,28 @@
 package adaptive
 
-import "github.com/streamsvm/streamsvm/checkpoint/state"
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+)
 
 func (l *Learner) fields(f *state.Fields) {
-	l.weightFields(f)
+	f.Float64("heaviest", &l.heaviest)
+	if f.Decoding() && f.Err() == nil && !(l.heaviest == 0 || l.heaviest >= 1 && l.heaviest < math.Inf(1)) {
+		f.Fail("heaviest", fmt.Errorf("%g is not a weight of at least 1", l.heaviest))
+	}
 	l.panel.fields(f, func() {
-		f.Group("vote", l.vote.fields)
-		f.Group("trust", l.trust.fields)
+		for e := range l.calibrators {
+			f.Group("calibration", l.calibrators[e].fields)
+		}
+		f.Group("stack", l.stack.fields)
+		f.Group("published", l.published.fields)
 	})
-	l.waitingFields(f)
+	for _, e := range l.experts {
+		f.Group("expert", e.fields)
+	}
+	l.pendingFields(f)
 }
 
 // AppendBinary appends the complete state.

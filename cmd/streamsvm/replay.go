@@ -163,7 +163,7 @@ func (r *replay) prepare(ctx context.Context) error {
 	if r.job, err = r.learnFlags.job(c, &r.codecFlags, r.files...); err != nil {
 		return err
 	}
-	job.Delay, job.PublishEvery = r.delay, r.publishEvery
+	job.Delay, job.PublishEvery, job.VersionEvery = r.delay, r.publishEvery, int(r.publishEvery)
 	if err := badOption(c, job.Validate()); err != nil {
 		return err
 	}

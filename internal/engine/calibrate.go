@@ -3,7 +3,9 @@ package engine
 import (
 	"math"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
 // measureBinary scores a decision that was made before its example was learned
@@ -16,7 +18,9 @@ func (e *Engine) measureBinary(decision, label, weight float64) {
 	p := math.NaN()
 	if e.calib != nil {
 		known := e.calib.Known()
-		if q := e.calib.Learn(decision, label > 0); known {
+		if q := e.calib.Learn(decision, label > 0); e.calibrated() {
+			p = linear.Sigmoid(decision)
+		} else if known {
 			p = q
 		}
 	}
@@ -27,6 +31,13 @@ func (e *Engine) measureBinary(decision, label, weight float64) {
 	if e.scored != nil {
 		e.scored(decision, p, label)
 	}
+}
+
+// calibrated reports whether the learner's decisions are log odds, so that they need no
+// map to probabilities.
+func (e *Engine) calibrated() bool {
+	l, ok := e.learner.(algos.Publisher)
+	return ok && l.Calibrated()
 }
 
 // calibrationFields describes the calibration. It is in a state only once something

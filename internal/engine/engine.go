@@ -66,6 +66,9 @@ type Config struct {
 	// Gate is the rule that chooses the champion, see compare.ParseRule; empty for no
 	// gate.
 	Gate string
+	// VersionEvery is the number of examples between published versions, for learners
+	// that take it into account; 0 if it is not known.
+	VersionEvery int
 	// PublishEvery, if not 0, measures what subscribers would get with a version after
 	// every so many records. It is no part of the state.
 	PublishEvery uint64
@@ -530,7 +533,7 @@ func (e *Engine) Finish(ctx context.Context) error {
 }
 
 func (e *Engine) env() algos.Env {
-	env := algos.Env{Seed: e.cfg.Seed, Task: e.cfg.Task, Log: e.cfg.Log}
+	env := algos.Env{Seed: e.cfg.Seed, Task: e.cfg.Task, Log: e.cfg.Log, PublishEvery: e.cfg.VersionEvery}
 	if e.cfg.HashDim == 0 {
 		env.Scaled = e.scaled
 	}

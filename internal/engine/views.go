@@ -6,6 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
@@ -98,7 +99,13 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 		}
 	}
 	p := &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
-	if e.calib != nil && e.calib.Known() {
+	if l, ok := e.learner.(algos.Publisher); ok {
+		p.Model = l.Published()
+	}
+	switch {
+	case e.calib != nil && e.calibrated():
+		p.Probability = calibrate.Identity()
+	case e.calib != nil && e.calib.Known():
 		p.Probability = e.calib.Map()
 	}
 	if e.soft != nil {

@@ -1,0 +1,515 @@
+package adaptive
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/expansion"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// ensemble is the model of the classifier: the log odds
+//
+//	f(x) = b + Σ_t w_t clip(a_t clip(s_t(x)/r_t, ±4) + c_t, ±6), at most ±8,
+//
+// where s_t is the score of an expert, r_t, a_t and c_t calibrate it, and w_t is a
+// weight. An expert can have two terms: one calibrated by its predictions as they were
+// made, one by those of published versions.
+type ensemble struct {
+	inputs  *inputs // nil if no member takes standardised inputs
+	seed    uint64  // of the random features
+	waves   *waves  // nil: none
+	near    *neighbours
+	members []member
+	terms   []term
+	bias    float64
+}
+
+// member is an expert's function.
+type member struct {
+	name string
+	function
+}
+
+// term is a member's part of the sum.
+type term struct {
+	member int
+	calibration
+	weight float64
+}
+
+// function is what an expert has learned.
+type function interface {
+	// scores sets dst to the scores of the examples.
+	scores(dst []float64, b *inputBatch)
+	info(i *algos.Info)
+}
+
+// inputBatch has examples in the forms that functions take. zs, rows and phis are nil if
+// no function takes them.
+type inputBatch struct {
+	xs, zs, rows, phis []stream.Vec
+	few, many          []score // of the neighbours
+}
+
+// kernelFunction is a kernel expansion, or a function of random features, with a
+// preprocessing of its own.
+type kernelFunction struct {
+	transform *prep.Transform
+	model     algos.Model
+}
+
+func (k *kernelFunction) scores(dst []float64, b *inputBatch) {
+	zs := make([]stream.Vec, len(b.xs))
+	for i, x := range b.xs {
+		zs[i] = k.transform.Apply(x)
+	}
+	k.model.Decisions(dst, zs)
+}
+
+func (k *kernelFunction) info(i *algos.Info) {
+	o := k.model.Info()
+	i.Dim = max(i.Dim, o.Dim)
+	i.Support += max(0, o.Support)
+	i.Nonzero += o.Nonzero
+}
+
+// linearFunction is b + ⟨w, z⟩, z in one of the forms.
+type linearFunction struct {
+	form form
+	w    []float64
+	b    float64
+}
+
+func (l *linearFunction) scores(dst []float64, b *inputBatch) {
+	zs := b.zs
+	switch l.form {
+	case onRow:
+		zs = b.rows
+	case onPhi:
+		zs = b.phis
+	}
+	for i, z := range zs {
+		dst[i] = l.b + linear.Dot(l.w, z)
+	}
+}
+
+func (l *linearFunction) info(i *algos.Info) { i.Nonzero += expansion.Nonzero(l.w) }
+
+// nearFunction is a vote of neighbours.
+type nearFunction struct {
+	*neighbours
+	long bool
+}
+
+func (n nearFunction) scores(dst []float64, b *inputBatch) {
+	list := b.few
+	if n.long {
+		list = b.many
+	}
+	for i, s := range list {
+		dst[i] = s.f
+	}
+}
+
+func (n nearFunction) info(i *algos.Info) { i.Support += len(n.y) }
+
+// constant is the same for all examples.
+type constant float64
+
+func (c constant) scores(dst []float64, b *inputBatch) {
+	for i := range dst {
+		dst[i] = float64(c)
+	}
+}
+
+func (constant) info(*algos.Info) {}
+
+// chunk is the number of examples that are scored together.
+const chunk = 64
+
+// inputsOf returns examples in the forms that the members take.
+func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
+	b := &inputBatch{xs: xs}
+	if m.inputs == nil {
+		return b
+	}
+	b.zs = make([]stream.Vec, len(xs))
+	for i, x := range xs {
+		b.zs[i] = m.inputs.apply(x)
+	}
+	b.rows = b.zs
+	if m.inputs.wide {
+		b.rows = make([]stream.Vec, len(xs))
+		for i, z := range b.zs {
+			b.rows[i] = unitLength(z)
+		}
+	}
+	if m.waves != nil {
+		b.phis = make([]stream.Vec, len(xs))
+		for i, z := range b.zs {
+			b.phis[i] = m.waves.of(z)
+		}
+	}
+	if m.near != nil {
+		q := *m.near // a model is used by several goroutines
+		q.products = nil
+		b.few, b.many = make([]score, len(xs)), make([]score, len(xs))
+		for i, z := range b.zs {
+			b.few[i], b.many[i] = q.scores(z)
+		}
+	}
+	return b
+}
+
+// scores sets dst[k] to the scores of member k.
+func (m *ensemble) scores(dst [][]float64, xs []stream.Vec) {
+	b := m.inputsOf(xs)
+	for k, f := range m.members {
+		f.scores(dst[k], b)
+	}
+}
+
+// Decision returns f(x).
+func (m *ensemble) Decision(x stream.Vec) float64 { return decision(m, x) }
+
+func decision(m algos.Model, x stream.Vec) float64 {
+	var f [1]float64
+	m.Decisions(f[:], []stream.Vec{x})
+	return f[0]
+}
+
+// Decisions sets dst[i] = f(xs[i]).
+func (m *ensemble) Decisions(dst []float64, xs []stream.Vec) {
+	s := make([][]float64, len(m.members))
+	for k := range s {
+		s[k] = make([]float64, min(chunk, len(xs)))
+	}
+	for len(xs) > 0 {
+		n := min(chunk, len(xs))
+		for k := range s {
+			s[k] = s[k][:n]
+		}
+		m.scores(s, xs[:n])
+		for i := range n {
+			var f float64
+			for _, t := range m.terms {
+				f += float64(t.weight * t.logOdds(s[t.member][i]))
+			}
+			dst[i] = bounded(f+m.bias, mostLogOdds)
+		}
+		dst, xs = dst[n:], xs[n:]
+	}
+}
+
+// Info describes the model.
+func (m *ensemble) Info() algos.Info {
+	i := algos.Info{Kind: algos.Mixture}
+	if m.inputs != nil {
+		i.Dim = len(m.inputs.mean)
+		if m.inputs.wide {
+			i.Dim = len(m.inputs.most)
+		}
+	}
+	for _, f := range m.members {
+		f.info(&i)
+	}
+	weights := make([]float64, len(m.members))
+	for _, t := range m.terms {
+		weights[t.member] += t.weight
+	}
+	lead := 0
+	for k, w := range weights {
+		if math.Abs(w) > math.Abs(weights[lead]) {
+			lead = k
+		}
+	}
+	if len(m.members) > 0 {
+		i.Text = fmt.Sprintf("%d experts, most weight on %s, %.2f", len(m.members), m.members[lead].name, weights[lead])
+	}
+	if k, ok := m.only(); ok {
+		i.Text = "one expert is enough: " + k.model.Info().Text
+	}
+	return i
+}
+
+// only returns the kernel expansion that is the only member.
+func (m *ensemble) only() (*kernelFunction, bool) {
+	if len(m.members) != 1 {
+		return nil, false
+	}
+	k, ok := m.members[0].function.(*kernelFunction)
+	return k, ok
+}
+
+// Compile returns the same function in a form that decides faster.
+func (m *ensemble) Compile() algos.Model { return m.as((*expansion.Expansion).Compile) }
+
+// Pack returns the form that is published, in fewer bytes.
+func (m *ensemble) Pack() algos.Model { return m.as((*expansion.Expansion).Pack) }
+
+func (m *ensemble) as(form func(*expansion.Expansion) algos.Model) algos.Model {
+	c := *m
+	c.members = append([]member(nil), m.members...)
+	for i, f := range c.members {
+		if k, ok := f.function.(*kernelFunction); ok {
+			if x, ok := k.model.(*expansion.Expansion); ok {
+				c.members[i].function = &kernelFunction{k.transform, form(x)}
+			}
+		}
+	}
+	return &c
+}
+
+// Kinds of functions, as they are stored.
+const (
+	kindExpansion = "expansion"
+	kindFeatures  = "features"
+	kindLinear    = "linear"
+	kindNear      = "neighbours"
+	kindConstant  = "constant"
+)
+
+// ensembleMembers is the first field of an encoded ensemble, by which it is known from
+// the models of earlier versions.
+const ensembleMembers = "experts"
+
+func (m *ensemble) fields(f *state.Fields) {
+	n := len(m.members)
+	f.Int(ensembleMembers, &n)
+	if f.Decoding() {
+		if f.Err() == nil && (n < 0 || n > maxMembers) {
+			f.Fail(ensembleMembers, fmt.Errorf("there are %d", n))
+		}
+		if f.Err() != nil {
+			return
+		}
+		m.members = make([]member, n)
+	}
+	shared := m.inputs != nil
+	f.Bool("inputs", &shared)
+	if shared {
+		m.inputFields(f)
+	}
+	for i := range m.members {
+		f.Group("expert", func(f *state.Fields) { m.memberFields(f, &m.members[i]) })
+	}
+	f.List("terms", len(m.terms), 5, func(n int) { m.terms = make([]term, n) }, func(f *state.Fields, i int) {
+		t := &m.terms[i]
+		f.Int("expert", &t.member)
+		f.Float64("square", &t.square)
+		f.Float64("slope", &t.slope)
+		f.Float64("offset", &t.offset)
+		f.Float64("weight", &t.weight)
+	})
+	f.Float64("bias", &m.bias)
+	if f.Decoding() && f.Err() == nil {
+		f.Fail("terms", m.check())
+	}
+}
+
+const maxMembers = 64
+
+// inputFields describes what members share.
+func (m *ensemble) inputFields(f *state.Fields) {
+	if f.Decoding() {
+		m.inputs, m.near = new(inputs), nil
+	}
+	f.Group("inputs", m.inputs.fields)
+	dim := m.waves.features()
+	f.Int("random_features", &dim)
+	f.Uint64("seed", &m.seed)
+	near := m.near != nil
+	f.Bool("neighbours", &near)
+	if f.Decoding() {
+		m.waves = restoredWaves(f, dim, m.inputs, m.seed)
+		if near {
+			m.near = new(neighbours)
+		}
+	}
+	if near && f.Err() == nil {
+		f.Group("points", m.near.fields)
+	}
+}
+
+func (m *ensemble) memberFields(f *state.Fields, e *member) {
+	kind, form := "", 0
+	var data []byte
+	var w []float64
+	var b float64
+	switch x := e.function.(type) {
+	case *kernelFunction:
+		var err error
+		kind = kindExpansion
+		if _, ok := x.model.(*rffmodel.Model); ok {
+			kind = kindFeatures
+		}
+		data, err = x.model.AppendBinary(nil)
+		f.Fail("model", err)
+	case *linearFunction:
+		kind, form, w, b = kindLinear, int(x.form), x.w, x.b
+	case nearFunction:
+		kind = kindNear
+		if x.long {
+			form = 1
+		}
+	case constant:
+		kind, b = kindConstant, float64(x)
+	}
+	f.String("name", &e.name)
+	f.String("kind", &kind)
+	switch {
+	case f.Err() != nil:
+	case kind == kindExpansion || kind == kindFeatures:
+		k, _ := e.function.(*kernelFunction)
+		if k == nil {
+			k = &kernelFunction{transform: new(prep.Transform)}
+			e.function = k
+		}
+		f.Group("transform", k.transform.Fields)
+		f.Bytes("model", &data)
+		if f.Decoding() && f.Err() == nil {
+			decode := expansion.Decode
+			if kind == kindFeatures {
+				decode = rffmodel.Decode
+			}
+			var err error
+			k.model, err = decode(data)
+			f.Fail("model", err)
+		}
+	case kind == kindLinear:
+		f.Int("form", &form)
+		f.Float64s("w", &w)
+		f.Float64("b", &b)
+		if f.Decoding() {
+			e.function = &linearFunction{formAs(f, form), w, b}
+			f.Fail("w", linear.Finite(w, []float64{b}))
+		}
+	case kind == kindNear:
+		f.Int("long", &form)
+		if f.Decoding() {
+			e.function = nearFunction{m.near, form == 1}
+		}
+	case kind == kindConstant:
+		f.Float64("value", &b)
+		if f.Decoding() {
+			e.function = constant(b)
+			f.Fail("value", linear.Finite([]float64{b}))
+		}
+	default:
+		f.Fail("kind", fmt.Errorf("%q", kind))
+	}
+}
+
+func formAs(f *state.Fields, n int) form {
+	if n < int(onZ) || n > int(onPhi) {
+		f.Fail("form", fmt.Errorf("%d", n))
+		return onZ
+	}
+	return form(n)
+}
+
+func (m *ensemble) check() error {
+	for _, e := range m.members {
+		switch x := e.function.(type) {
+		case *linearFunction:
+			if m.inputs == nil || x.form == onPhi && m.waves == nil {
+				return fmt.Errorf("expert %s: the inputs are missing", e.name)
+			}
+		case nearFunction:
+			if m.near == nil {
+				return fmt.Errorf("expert %s: the points are missing", e.name)
+			}
+		}
+	}
+	for _, t := range m.terms {
+		if t.member < 0 || t.member >= len(m.members) {
+			return fmt.Errorf("expert %d of %d", t.member, len(m.members))
+		}
+		if err := t.check(); err != nil {
+			return err
+		}
+	}
+	weights := []float64{m.bias}
+	for _, t := range m.terms {
+		weights = append(weights, t.weight)
+	}
+	return linear.Finite(weights)
+}
+
+// AppendBinary appends the encoded model.
+func (m *ensemble) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }
+
+var errNoEnsemble = errors.New("it is not an ensemble")
+
+func decodeEnsemble(data []byte) (*ensemble, error) {
+	m := new(ensemble)
+	err := state.Decode(data, func(f *state.Fields) {
+		if !f.Next(ensembleMembers) {
+			f.Fail(ensembleMembers, errNoEnsemble)
+			return
+		}
+		m.fields(f)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// pruned leaves out what hardly counts: the members of the smallest weights, as far as
+// they have 2 % of all.
+func (m *ensemble) pruned() *ensemble {
+	size := make([]float64, len(m.members))
+	var all float64
+	for _, t := range m.terms {
+		v := math.Abs(t.weight) * (t.slope + math.Abs(t.offset))
+		size[t.member] += v
+		all += v
+	}
+	order := make([]int, len(size))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[a], size[b]) })
+	gone, left := make([]bool, len(size)), 0.02*all
+	for _, k := range order {
+		if left -= size[k]; left < 0 && size[k] > 0 {
+			break
+		}
+		gone[k] = true
+	}
+	out := &ensemble{bias: m.bias, seed: m.seed}
+	place := make([]int, len(size))
+	for k, e := range m.members {
+		if gone[k] {
+			continue
+		}
+		place[k] = len(out.members)
+		out.members = append(out.members, e)
+		switch x := e.function.(type) {
+		case *linearFunction:
+			out.inputs = m.inputs
+			if x.form == onPhi {
+				out.waves = m.waves
+			}
+		case nearFunction:
+			out.inputs, out.near = m.inputs, m.near
+		}
+	}
+	for _, t := range m.terms {
+		if !gone[t.member] {
+			t.member = place[t.member]
+			out.terms = append(out.terms, t)
+		}
+	}
+	return out
+}

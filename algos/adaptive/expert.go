@@ -1,0 +1,182 @@
+package adaptive
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// score is what an expert predicts for an example: a number whose sign is the class, of
+// a scale of the expert's own. An expert that is not there, or knows nothing yet, has
+// none. It has no weight then, and is not judged.
+type score struct {
+	f  float64
+	ok bool
+}
+
+// input is an example in the forms that experts take.
+type input struct {
+	x   *stream.Example
+	i   int        // its number in the batch
+	z   stream.Vec // standardised
+	row stream.Vec // z; or, of wide examples, z scaled to unit length
+	phi stream.Vec // random features of z; empty if there are none
+}
+
+// expert is a base learner of the classifier. To add one, write the type and put it into
+// the list of newExperts.
+type expert interface {
+	// begin is called before the examples of a batch are predicted and learned from, one
+	// by one.
+	begin(batch []input)
+	// predict returns the score of an example of the batch.
+	predict(in *input) score
+	// learn updates the expert with a labelled example, whose present score is s.
+	learn(in *input, s score) error
+	// step is called after every 16th example, for work that is done in batches.
+	step(ctx context.Context) error
+	// function returns the present function; nil if there is none. It is valid until the
+	// next call of learn or step.
+	function() function
+	// fields describes the state.
+	fields(f *state.Fields)
+}
+
+// entry is an expert with its name, which is part of models, states and metrics.
+type entry struct {
+	name string
+	expert
+	// slow experts have learned from long stretches of the stream and change slowly. A
+	// plain mean of these predicts well where nothing is known about the weights.
+	slow bool
+}
+
+// newExperts returns the experts of the classifier, in the order of scores and weights.
+func (l *Learner) newExperts() []entry {
+	list := make([]entry, 0, 24)
+	for i, name := range [...]string{"m", "k64", "k256", "k1024", "k2048"} {
+		list = append(list, entry{name, &kernelExpert{panel: l.panel, at: i}, false})
+	}
+	for i, name := range [...]string{"l1", "l01", "a3", "a1", "r1", "r01"} {
+		list = append(list, entry{name, &linearExpert{p: l.panel, at: i, form: formOf(i)}, i%2 == 1})
+	}
+	for _, rate := range [...]string{"0.1", "0.5", "2"} {
+		list = append(list, entry{"o" + rate, newGradient(l.env, rate), rate != "2"})
+	}
+	near := &neighbours{}
+	return append(list,
+		entry{"n512", &nearExpert{neighbours: near}, false},
+		entry{"n2048", &nearExpert{neighbours: near, long: true}, false},
+		entry{"last", &lastLabel{}, false},
+		entry{"base", &baseRate{}, false},
+		entry{"dsg", &features{panel: l.panel}, true},
+	)
+}
+
+// unbatched has the methods of an expert that does nothing in batches.
+type unbatched struct{}
+
+func (unbatched) begin([]input)              {}
+func (unbatched) step(context.Context) error { return nil }
+
+// kernelExpert is a machine of the panel, which trains and replaces it.
+type kernelExpert struct {
+	*panel
+	at     int
+	scores []float64 // of the batch; empty while there is no machine
+	vecs   []stream.Vec
+}
+
+func (e *kernelExpert) begin(batch []input) {
+	e.scores = e.scores[:0]
+	m := e.machines[e.at]
+	if m == nil {
+		return
+	}
+	e.vecs = e.vecs[:0]
+	for _, in := range batch {
+		e.vecs = append(e.vecs, in.x.X)
+	}
+	e.scores = append(e.scores, make([]float64, len(batch))...)
+	m.score(e.scores, e.vecs)
+}
+
+func (e *kernelExpert) predict(in *input) score {
+	if len(e.scores) == 0 {
+		return score{}
+	}
+	return score{e.scores[in.i], true}
+}
+
+func (e *kernelExpert) learn(*input, score) error  { return nil } // panel.take
+func (e *kernelExpert) step(context.Context) error { return nil } // panel.turn
+func (e *kernelExpert) fields(*state.Fields)       {}             // panel.fields
+
+func (e *kernelExpert) function() function {
+	if m := e.machines[e.at]; m != nil {
+		return &kernelFunction{m.transform, m.model()}
+	}
+	return nil
+}
+
+// linearExpert is a linear learner of the panel.
+type linearExpert struct {
+	unbatched
+	p    *panel
+	at   int
+	form form
+}
+
+func (e *linearExpert) predict(in *input) score {
+	if z := in.form(e.form); z != nil {
+		return score{e.p.linear[e.at].score(*z), true}
+	}
+	return score{}
+}
+
+func (e *linearExpert) learn(in *input, s score) error {
+	if z := in.form(e.form); z != nil {
+		e.p.linear[e.at].learn(*z, s.f, in.x.Y, in.x.Importance())
+	}
+	return nil
+}
+
+func (e *linearExpert) fields(*state.Fields) {} // panel.fields
+
+func (e *linearExpert) function() function {
+	if e.form == onPhi && e.p.waves == nil {
+		return nil
+	}
+	o := e.p.linear[e.at].line()
+	return &linearFunction{e.form, o.w, o.b}
+}
+
+// form is the form of an example that a linear function takes.
+type form int
+
+const (
+	onZ form = iota
+	onRow
+	onPhi
+)
+
+func formOf(linear int) form {
+	if linear+l1 >= r1 {
+		return onPhi
+	}
+	return onZ
+}
+
+// form returns the example in a form, nil if there is none.
+func (in *input) form(f form) *stream.Vec {
+	switch {
+	case f == onZ:
+		return &in.z
+	case f == onRow:
+		return &in.row
+	case in.phi.Val != nil:
+		return &in.phi
+	}
+	return nil
+}

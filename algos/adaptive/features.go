@@ -1,0 +1,129 @@
+package adaptive
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/tsgs3vm"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
+	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// features is learner dsg: a kernel SVM in random features, on a uniform sample of all
+// examples so far. It does not follow drift, which is what makes it useful: its function
+// is still good long after it was published. It begins early, and once more when the
+// scale of the features is known better. Wide examples are not for it.
+type features struct {
+	*panel
+	l         algos.Learner // nil: none yet
+	transform *prep.Transform
+	begun     int               // number of examples that it began with
+	pending   []*stream.Example // since the last step
+
+	scores []float64 // of the batch
+	vecs   []stream.Vec
+}
+
+func (e *features) begin(batch []input) {
+	e.scores = e.scores[:0]
+	if e.l == nil {
+		return
+	}
+	e.vecs = e.vecs[:0]
+	for _, in := range batch {
+		e.vecs = append(e.vecs, e.transform.Apply(in.x.X))
+	}
+	e.scores = append(e.scores, make([]float64, len(batch))...)
+	e.l.Model().Decisions(e.scores, e.vecs)
+}
+
+func (e *features) predict(in *input) score {
+	if len(e.scores) == 0 {
+		return score{}
+	}
+	return score{e.scores[in.i], true}
+}
+
+func (e *features) learn(in *input, _ score) error {
+	if e.l != nil {
+		e.pending = append(e.pending, in.x)
+	}
+	return nil
+}
+
+func (e *features) step(ctx context.Context) error {
+	if e.inputs.wide || e.opt.Panel == "small" {
+		e.l, e.pending = nil, nil
+		return nil
+	}
+	for _, n := range e.sizes.features {
+		if e.begun < n && e.cutting.Seen() >= uint64(n) {
+			return e.start(ctx, n)
+		}
+	}
+	if e.l == nil {
+		return nil
+	}
+	err := e.feed(ctx, e.pending)
+	clear(e.pending)
+	e.pending = e.pending[:0]
+	return err
+}
+
+// start begins again with the n newest examples.
+func (e *features) start(ctx context.Context, n int) error {
+	xs := e.cutting.Newest(n)
+	t, err := prep.Fit(xs, prep.Options{Scale: prep.Auto, Scaled: e.env.Scaled})
+	if err != nil {
+		return err
+	}
+	if err := e.fresh(); err != nil {
+		return err
+	}
+	e.transform, e.begun, e.pending = t, n, nil
+	return e.feed(ctx, xs)
+}
+
+func (e *features) fresh() (err error) {
+	e.l, err = tsgs3vm.DSG.New(algos.Env{Seed: e.env.Seed, Log: e.env.Log}, e.sizes.dsg)
+	return err
+}
+
+func (e *features) feed(ctx context.Context, xs []*stream.Example) error {
+	for _, x := range xs {
+		c := *x
+		c.X = e.transform.Apply(x.X)
+		if _, err := algos.Feed(ctx, e.l, &c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *features) function() function {
+	if e.l == nil {
+		return nil
+	}
+	return &kernelFunction{e.transform, e.l.Model()}
+}
+
+func (e *features) fields(f *state.Fields) {
+	there := e.l != nil
+	f.Bool("there", &there)
+	f.Int("begun", &e.begun)
+	if f.Decoding() {
+		e.l, e.pending = nil, nil
+	}
+	if !there || f.Err() != nil {
+		return
+	}
+	if f.Decoding() {
+		e.transform = new(prep.Transform)
+		f.Fail("learner", e.fresh())
+	}
+	f.Group("transform", e.transform.Fields)
+	learnerFields(f, e.l)
+	columns.Examples(f, "pending", &e.pending)
+}

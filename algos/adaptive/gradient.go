@@ -1,0 +1,77 @@
+package adaptive
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
+	"github.com/streamsvm/streamsvm/algos/online"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// gradient is learner online at one rate: logistic regression by normalised adaptive
+// gradients. Wide rows are scaled to unit length.
+type gradient struct {
+	unbatched
+	rate string
+	l    algos.Sequential
+	n    uint64 // examples learned from
+
+	x   stream.Example // scratch
+	xs  [1]*stream.Example
+	dst [1]float64
+}
+
+func newGradient(env algos.Env, rate string) *gradient {
+	e := &gradient{rate: rate}
+	l, err := online.Spec.New(algos.Env{Seed: env.Seed, Log: env.Log}, map[string]string{"rate": rate})
+	if err != nil {
+		panic(err) // the rate is a constant
+	}
+	e.l = l.(algos.Sequential)
+	e.xs[0] = &e.x
+	return e
+}
+
+func (e *gradient) predict(in *input) score {
+	if e.n == 0 {
+		return score{}
+	}
+	return score{e.l.Model().Decision(in.row), true}
+}
+
+func (e *gradient) learn(in *input, _ score) error {
+	e.x = *in.x
+	e.x.X = in.row
+	e.n++
+	_, _, err := e.l.Follow(context.Background(), e.dst[:], e.xs[:])
+	return err
+}
+
+func (e *gradient) function() function {
+	if e.n == 0 {
+		return nil
+	}
+	m := e.l.Model().(*model.Linear)
+	return &linearFunction{onRow, m.Weights(), m.Bias()}
+}
+
+func (e *gradient) fields(f *state.Fields) {
+	f.Uint64("learned", &e.n)
+	learnerFields(f, e.l)
+}
+
+// learnerFields describes the state of a learner.
+func learnerFields(f *state.Fields, l algos.Learner) {
+	var data []byte
+	if !f.Decoding() {
+		var err error
+		data, err = l.AppendBinary(nil)
+		f.Fail("learner", err)
+	}
+	f.Bytes("learner", &data)
+	if f.Decoding() && f.Err() == nil {
+		f.Fail("learner", l.UnmarshalBinary(data))
+	}
+}

@@ -1,0 +1,110 @@
+package adaptive
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/expansion"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// mixture is the model that earlier versions published, which subscribers still read:
+// f(x) = log(p/(1−p)) with p = Σ_e w_e p_e(x). With one weight, the first expert's log
+// odds.
+type mixture struct {
+	parts
+	opinions []opinion // by expert
+}
+
+// opinion makes a probability of an expert's scores by scaling them.
+type opinion struct {
+	square, slope float64
+}
+
+// odds returns the log odds of +1 by a score alone.
+func (o *opinion) odds(s float64) float64 {
+	unit := 1.0
+	if o.square > 0 {
+		unit = math.Sqrt(o.square)
+	}
+	return float64(o.slope * (s / unit))
+}
+
+// p returns the probability of +1 that counts in the mixture.
+func (o *opinion) p(s float64) float64 {
+	u := bounded(s/math.Sqrt(o.square), 3)
+	switch {
+	case s == 0:
+		u = 0
+	case o.square == 0:
+		u = math.Copysign(1, s)
+	}
+	return min(max(linear.Sigmoid(float64(o.slope*u)), 0.02), 0.98)
+}
+
+// Decision returns f(x).
+func (m *mixture) Decision(x stream.Vec) float64 { return decision(m, x) }
+
+// Decisions sets dst[i] = f(xs[i]).
+func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
+	if m.inputs == nil {
+		for i, s := range m.scoreMachines(xs)[growing] {
+			dst[i] = m.opinions[growing].odds(s)
+		}
+		return
+	}
+	var s [numExperts]float64
+	m.say(s[:], xs, 0, func(i int) {
+		var q float64
+		for e, v := range s {
+			q += float64(m.weights[e] * (m.opinions[e].p(v) - 0.5))
+		}
+		dst[i] = math.Log((1 + 2*q) / (1 - 2*q))
+	})
+}
+
+// Info describes the model.
+func (m *mixture) Info() algos.Info {
+	i := m.info(names[:])
+	if m.inputs == nil {
+		i.Text = "of " + fmt.Sprint(numExperts) + " experts one is trusted: " + m.kernels[growing].model.Info().Text
+	}
+	return i
+}
+
+// Compile returns the same function in a form that decides faster.
+func (m *mixture) Compile() algos.Model {
+	c := *m
+	c.machinesAs((*expansion.Expansion).Compile)
+	return &c
+}
+
+func (m *mixture) fields(f *state.Fields) {
+	f.Float64s("weights", &m.weights)
+	if f.Decoding() && f.Err() == nil {
+		n := len(m.weights)
+		if n != 1 && n != numExperts {
+			f.Fail("weights", fmt.Errorf("there are %d", n))
+			return
+		}
+		m.opinions = make([]opinion, n)
+	}
+	for e := range m.opinions {
+		o := &m.opinions[e]
+		f.Float64("square", &o.square)
+		f.Float64("slope", &o.slope)
+		if f.Decoding() && f.Err() == nil && !(o.square >= 0 && o.slope >= 0.05 && o.square+o.slope < math.Inf(1)) {
+			f.Fail("slope", fmt.Errorf("%g, %g", o.square, o.slope))
+		}
+	}
+	m.parts.fields(f)
+	if f.Decoding() && f.Err() == nil {
+		f.Fail("weights", m.check())
+	}
+}
+
+// AppendBinary appends the encoded model.
+func (m *mixture) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }

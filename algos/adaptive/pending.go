@@ -1,0 +1,150 @@
+package adaptive
+
+import (
+	"errors"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// prediction is what the experts predicted for an example.
+type prediction struct {
+	scores []score
+	aged   []score // of the latest version; nil if there was none
+	f      float64 // the log odds
+	// machine is 0 while there is no growing machine, else 1 and the number of cuts:
+	// which one it was.
+	machine uint64
+}
+
+// pendingPrediction is a prediction for an example that has not been learned from.
+type pendingPrediction struct {
+	seq uint64
+	prediction
+}
+
+// predictionOf returns the prediction that follows from the experts' scores. It shares
+// them.
+func (l *Learner) predictionOf(scores []score) *prediction {
+	p := &prediction{scores: scores, f: l.stack.logOdds(l.logOdds(scores))}
+	if l.machines[growing] != nil {
+		cuts, _ := l.cutting.ChangePoints()
+		p.machine = 1 + cuts
+	}
+	return p
+}
+
+// Foretell implements algos.Foreteller. Experts are weighted and compared by what they
+// predicted before the label was known, when the example came; each then learns from its
+// error of today.
+func (l *Learner) Foretell(x *stream.Example) float64 {
+	in := input{x: x}
+	for _, e := range l.experts {
+		e.begin([]input{in})
+	}
+	l.prepare(&in)
+	scores := make([]score, len(l.experts))
+	l.predict(scores, &in)
+	p := l.predictionOf(scores)
+	if aged := l.published.scores([]stream.Vec{x.X}); aged != nil {
+		p.aged = aged[0]
+	}
+	l.pending = append(l.pending, pendingPrediction{x.Seq, *p})
+	return p.f
+}
+
+// recall returns the prediction made for x when it arrived, or nil, and forgets it, and
+// those of examples before it, which have no label.
+func (l *Learner) recall(x *stream.Example) *prediction {
+	n := 0
+	for n < len(l.pending) && l.pending[n].seq < x.Seq {
+		n++
+	}
+	var p *prediction
+	if n < len(l.pending) && l.pending[n].seq == x.Seq {
+		p = &l.pending[n].prediction
+		n++
+	}
+	l.pending = l.pending[n:]
+	return p
+}
+
+// Add takes an example in.
+func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
+	if !x.Labelled {
+		l.recall(x)
+	}
+	return l.Buffer.Add(x)
+}
+
+// pendingFields describes the pending predictions, which are part of a state only where
+// there are any.
+func (l *Learner) pendingFields(f *state.Fields) {
+	if f.Decoding() {
+		l.pending = nil
+	}
+	if !f.Next("pending") && (f.Decoding() || len(l.pending) == 0) {
+		return
+	}
+	// Of each: whether there are scores of a version, and then a pair for each expert, of
+	// whether there is a score and the score.
+	n := len(l.experts)
+	var seqs, machines []uint64
+	var numbers []float64
+	put := func(list []score) {
+		for _, s := range list {
+			there := 0.0
+			if s.ok {
+				there = 1
+			}
+			numbers = append(numbers, there, s.f)
+		}
+	}
+	for i := range l.pending {
+		p := &l.pending[i]
+		seqs, machines = append(seqs, p.seq), append(machines, p.machine)
+		aged, there := p.aged, 1.0
+		if aged == nil {
+			aged, there = make([]score, n), 0
+		}
+		numbers = append(numbers, p.f, there)
+		put(p.scores)
+		put(aged)
+	}
+	f.Uint64s("pending", &seqs)
+	f.Uint64s("machines", &machines)
+	f.Float64s("scores", &numbers)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	each := 2 + 4*n
+	if len(machines) != len(seqs) || len(numbers) != each*len(seqs) {
+		f.Fail("scores", errors.New("lengths do not agree"))
+		return
+	}
+	if err := linear.Finite(numbers); err != nil {
+		f.Fail("scores", err)
+		return
+	}
+	get := func(from []float64) []score {
+		list := make([]score, n)
+		for e := range list {
+			list[e] = score{from[2*e+1], from[2*e] != 0}
+		}
+		return list
+	}
+	for i, seq := range seqs {
+		if i > 0 && seq <= seqs[i-1] {
+			f.Fail("pending", errors.New("examples are not in order"))
+			return
+		}
+		at := numbers[each*i:]
+		p := pendingPrediction{seq, prediction{scores: get(at[2:]), f: at[0], machine: machines[i]}}
+		if at[1] != 0 {
+			p.aged = get(at[2+2*n:])
+		}
+		l.pending = append(l.pending, p)
+	}
+}

@@ -1,0 +1,405 @@
+package adaptive
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// A subscriber predicts with the version that was published last. The experts' scores are
+// as old as that version then, and an expert that is the best one while it learns can be
+// the worst one a thousand examples later. So what is published has calibrations and
+// weights of its own, learned from the scores that the experts of the latest version gave
+// to the examples since.
+//
+// As the learner must be a function of the stream, its versions are not those that
+// happen to be published: one is taken at 64 examples, at each doubling while that is
+// less than the interval between versions, and then at multiples of the interval.
+//
+// Several rules propose weights (pool), which are frozen for the life of a version.
+// The rules are judged by the log loss of their frozen weights, which is what a
+// subscriber would have seen, and mixed by a Hedge that counts each version alike.
+const (
+	defaultEvery = 2500 // examples between versions, where the trainer does not say
+	firstVersion = 64
+
+	effective   = 250   // examples that a version counts as, at most: they depend on one another
+	ageForget   = .0005 // of calibrations
+	ageSpread   = .01   // of the stack's weights
+	lossKeep    = .9999 // discount of an expert's losses, per example
+	expertRate  = .2    // of the Hedge over experts
+	poolRate    = .05   // of the Hedge over rules
+	poolKeep    = .98   // discount of the rules' losses, per version
+	doublingFor = .5    // while versions grow older: short lives say little about longer ones
+	shrinkPrior = 20    // examples that the identity counts as, for the shrinking of the trainer's own weights
+	aloneMost   = 1.01  // an expert that has at most this times the loss of the mixture is published alone
+)
+
+// The rules that propose weights.
+const (
+	ruleOwn    = iota // the trainer's own, as calibrated by its own predictions
+	ruleLeader        // the expert with the least loss
+	ruleHedge         // by exponential weights
+	ruleStack         // logistic regression on the experts' log odds
+	ruleSlow          // the mean of the slow experts
+	ruleBase          // the base rate
+	ruleLong          // the experts that remember longest, each by itself
+	ruleLinear
+	ruleKernel
+	numRules
+)
+
+var ruleExperts = [numRules]string{ruleBase: "base", ruleLong: "dsg", ruleLinear: "o0.5", ruleKernel: "m"}
+
+// proposal is what a rule proposes for a version: weights of the experts and a constant,
+// last.
+type proposal []float64
+
+// published learns the weights of published versions.
+type published struct {
+	every   uint64
+	experts []entry
+	names   map[string]int
+
+	calibrators []calibrator      // at age
+	stack       *stack            // at age
+	losses      []float64         // of each expert's log odds, discounted
+	shrink      calibrator        // of the trainer's own log odds, at age
+	rules       [numRules]float64 // discounted losses of the rules
+
+	// The latest version.
+	versions  uint64        // taken so far
+	began     uint64        // examples when it was taken
+	next      uint64        // examples at which the next one is due
+	version   *ensemble     // with a term-free list of all experts that were there; nil: none yet
+	place     []int         // of each expert in the version, -1 if it was not there
+	own, aged []calibration // as frozen
+	shrunk    calibration
+	proposals [numRules]proposal
+	sums      [numRules]float64 // losses in the life of the version
+	count     float64
+
+	x []float64 // scratch
+}
+
+func newPublished(every int, experts []entry) *published {
+	if every <= 0 {
+		every = defaultEvery
+	}
+	n := len(experts)
+	p := &published{every: uint64(every), experts: experts, names: map[string]int{}, stack: newStack(n+1, ageSpread, 1), losses: make([]float64, n), next: firstVersion, x: make([]float64, n+1)}
+	for i, e := range experts {
+		p.names[e.name] = i
+		p.calibrators = append(p.calibrators, newCalibrator())
+	}
+	p.shrink = newCalibrator()
+	p.shrink.haa, p.shrink.hcc = shrinkPrior, shrinkPrior
+	return p
+}
+
+// life is the number of examples that the present version is for.
+func (p *published) life() float64 { return float64(p.next - p.began) }
+
+// scores returns the scores of the latest version for a batch, by example and expert; nil
+// while there is none.
+func (p *published) scores(xs []stream.Vec) [][]score {
+	if p.version == nil {
+		return nil
+	}
+	all := make([][]float64, len(p.version.members))
+	for k := range all {
+		all[k] = make([]float64, len(xs))
+	}
+	p.version.scores(all, xs)
+	out, flat := make([][]score, len(xs)), make([]score, len(xs)*len(p.experts))
+	for i := range xs {
+		out[i] = flat[i*len(p.experts) : (i+1)*len(p.experts)]
+		for e, k := range p.place {
+			if k >= 0 {
+				out[i][e] = score{all[k][i], true}
+			}
+		}
+	}
+	return out
+}
+
+// features sets p.x to the experts' log odds and 1.
+func (p *published) features(scores []score, of func(e int) *calibration) []float64 {
+	for e, s := range scores {
+		p.x[e] = 0
+		if s.ok {
+			p.x[e] = of(e).logOdds(s.f)
+		}
+	}
+	p.x[len(scores)] = 1
+	return p.x
+}
+
+func dot(w, x []float64) float64 {
+	var f float64
+	for i, v := range x {
+		f += float64(w[i] * v)
+	}
+	return f
+}
+
+// logLoss is −ln of the probability of y, 1 or 0, at log odds f.
+func logLoss(f, y float64) float64 {
+	if y > 0 {
+		f = -f
+	}
+	return linear.Softplus(f)
+}
+
+// learn takes note of what the experts of the latest version predicted for an example of
+// label y, 1 or 0, of such a weight.
+func (p *published) learn(scores []score, y, weight float64) {
+	if scores == nil {
+		return
+	}
+	w := weight * min(1, effective/p.life())
+	// The rules, as they were frozen.
+	own := bounded(dot(p.proposals[ruleOwn], p.features(scores, func(e int) *calibration { return &p.own[e] })), mostLogOdds)
+	p.sums[ruleOwn] += float64(weight * logLoss(bounded(p.shrunk.shrunk(own), mostLogOdds), y))
+	x := p.features(scores, func(e int) *calibration { return &p.aged[e] })
+	for r := ruleOwn + 1; r < numRules; r++ {
+		p.sums[r] += float64(weight * logLoss(bounded(dot(p.proposals[r], x), mostLogOdds), y))
+	}
+	p.count += weight
+	p.shrink.shrinkBy(own, y, ageForget, w)
+	// What the next version will have.
+	x = p.features(scores, func(e int) *calibration { return &p.calibrators[e].calibration })
+	p.stack.learn(x, y, w)
+	for e, s := range scores {
+		loss := math.Ln2
+		if s.ok {
+			loss = logLoss(x[e], y)
+			p.calibrators[e].learn(s.f, y, ageForget, w)
+		}
+		p.losses[e] = float64(lossKeep*p.losses[e]) + float64(w*loss)
+	}
+}
+
+// shrunk returns a f + c; a calibration of log odds has no unit.
+func (c *calibration) shrunk(f float64) float64 { return float64(c.slope*f) + c.offset }
+
+// shrinkBy is learn for log odds.
+func (c *calibrator) shrinkBy(f, y, rate, weight float64) {
+	p := linear.Sigmoid(c.shrunk(f))
+	g, h := weight*(p-y), weight*max(float64(p*(1-p)), 2*leastSpread)
+	rate *= weight
+	keep := 1 - rate
+	c.haa = float64(keep*c.haa) + float64(rate*shrinkPrior) + float64(float64(h*f)*f)
+	c.hac = float64(keep*c.hac) + float64(h*f)
+	c.hcc = float64(keep*c.hcc) + float64(rate*shrinkPrior) + h
+	det := float64(c.haa*c.hcc) - float64(c.hac*c.hac)
+	gf := float64(g * f)
+	c.slope = min(max(c.slope-(float64(c.hcc*gf)-float64(c.hac*g))/det, 0.05), mostSlope)
+	c.offset = bounded(c.offset-(float64(c.haa*g)-float64(c.hac*gf))/det, mostOdds)
+	c.n++
+}
+
+// due reports whether a version is to be taken after so many examples.
+func (p *published) due(examples uint64) bool { return examples >= p.next }
+
+// take takes a version after so many examples, whose experts are those of m. own are the
+// trainer's calibrations and stack.
+func (p *published) take(examples uint64, m *ensemble, place []int, own []calibrator, stack *stack) {
+	p.settle()
+	if p.versions == 0 {
+		// There is nothing to go by but the trainer's own weights.
+		for e := range p.calibrators {
+			p.calibrators[e] = own[e]
+		}
+		copy(p.stack.w, stack.w)
+	}
+	p.versions++
+	p.version, p.place, p.began = m, place, examples
+	p.next = min(2*examples, examples-examples%p.every+p.every)
+	p.own, p.aged = frozen(own), frozen(p.calibrators)
+	p.shrunk = p.shrink.calibration
+	p.proposals = p.propose(stack)
+}
+
+func frozen(list []calibrator) []calibration {
+	out := make([]calibration, len(list))
+	for i := range list {
+		out[i] = list[i].calibration
+	}
+	return out
+}
+
+// settle adds the losses of the version that ends to the records.
+func (p *published) settle() {
+	if p.count == 0 {
+		return
+	}
+	keep := poolKeep
+	if p.life() < float64(p.every) {
+		keep = doublingFor
+		for e := range p.losses {
+			p.losses[e] *= doublingFor
+		}
+	}
+	n := min(p.count, effective)
+	for r := range p.rules {
+		p.rules[r] = float64(keep*p.rules[r]) + float64(n*(p.sums[r]/p.count))
+	}
+	p.sums, p.count = [numRules]float64{}, 0
+}
+
+// propose returns what the rules propose now.
+func (p *published) propose(own *stack) (out [numRules]proposal) {
+	n := len(p.experts)
+	for r := range out {
+		out[r] = make(proposal, n+1)
+		if e, ok := p.names[ruleExperts[r]]; ok {
+			out[r][e] = 1
+		}
+	}
+	copy(out[ruleOwn], own.w)
+	copy(out[ruleStack], p.stack.w)
+	best := slices.Min(p.losses)
+	out[ruleLeader][slices.Index(p.losses, best)] = 1
+	var sum, slow float64
+	for e, loss := range p.losses {
+		out[ruleHedge][e] = linear.ExpNeg(expertRate * (loss - best))
+		sum += out[ruleHedge][e]
+		if p.experts[e].slow {
+			out[ruleSlow][e] = 1
+			slow++
+		}
+	}
+	for e := range p.losses {
+		out[ruleHedge][e] /= sum
+		out[ruleSlow][e] /= slow
+	}
+	return out
+}
+
+// mixture returns the weights of the rules.
+func (p *published) mixture() (w [numRules]float64) {
+	best := slices.Min(p.rules[:])
+	var sum float64
+	for r, loss := range p.rules {
+		w[r] = linear.ExpNeg(poolRate * (loss - best))
+		sum += w[r]
+	}
+	for r := range w {
+		w[r] /= sum
+	}
+	return w
+}
+
+// terms returns the terms of a version to be published now, and its constant. place has
+// the member of each expert, -1 for one that is not there.
+func (p *published) terms(place []int, own []calibrator, stack *stack) (list []term, bias float64) {
+	rules, proposals := p.mixture(), p.propose(stack)
+	n := len(p.experts)
+	shrink := p.shrink.calibration
+	bias = float64(rules[ruleOwn] * (float64(shrink.slope*proposals[ruleOwn][n]) + shrink.offset))
+	for r := ruleOwn + 1; r < numRules; r++ {
+		bias += float64(rules[r] * proposals[r][n])
+	}
+	for e, k := range place {
+		if k < 0 {
+			continue
+		}
+		if w := float64(rules[ruleOwn] * float64(shrink.slope*proposals[ruleOwn][e])); w != 0 {
+			list = append(list, term{k, own[e].calibration, w})
+		}
+		var w float64
+		for r := ruleOwn + 1; r < numRules; r++ {
+			w += float64(rules[r] * proposals[r][e])
+		}
+		if w != 0 {
+			list = append(list, term{k, p.calibrators[e].calibration, w})
+		}
+	}
+	return list, bias
+}
+
+// alone returns the expert that is good enough to be published alone, if there is one.
+func (p *published) alone() (e int, ok bool) {
+	if p.versions < 8 {
+		return 0, false
+	}
+	e = p.names[ruleExperts[ruleKernel]]
+	return e, p.rules[ruleKernel] <= aloneMost*slices.Min(p.rules[:])
+}
+
+func (p *published) fields(f *state.Fields) {
+	for e := range p.calibrators {
+		f.Group("calibration", p.calibrators[e].fields)
+	}
+	f.Group("shrink", p.shrink.fields)
+	f.Group("stack", p.stack.fields)
+	n := len(p.experts)
+	f.Float64s("losses", &p.losses)
+	rules := p.rules[:]
+	f.Float64s("rules", &rules)
+	f.Uint64("versions", &p.versions)
+	f.Uint64("next", &p.next)
+	if f.Decoding() {
+		p.version = nil
+		if f.Err() == nil && (len(p.losses) != n || len(rules) != numRules) {
+			f.Fail("losses", fmt.Errorf("%d, %d", len(p.losses), len(rules)))
+		}
+		copy(p.rules[:], rules)
+	}
+	if p.versions == 0 || f.Err() != nil {
+		return
+	}
+	f.Uint64("began", &p.began)
+	f.Float64("count", &p.count)
+	sums := p.sums[:]
+	f.Float64s("sums", &sums)
+	if f.Decoding() {
+		p.version, p.place = new(ensemble), make([]int, n)
+		p.own, p.aged = make([]calibration, n), make([]calibration, n)
+	}
+	list := []*calibration{&p.shrunk}
+	for e := range n {
+		f.Int("place", &p.place[e])
+		list = append(list, &p.own[e], &p.aged[e])
+	}
+	for _, c := range list {
+		f.Float64("square", &c.square)
+		f.Float64("slope", &c.slope)
+		f.Float64("offset", &c.offset)
+		if f.Decoding() && f.Err() == nil {
+			f.Fail("slope", c.check())
+		}
+	}
+	for r := range p.proposals {
+		f.Float64s("proposal", (*[]float64)(&p.proposals[r]))
+	}
+	f.Group("version", p.version.fields)
+	if f.Decoding() && f.Err() == nil {
+		copy(p.sums[:], sums)
+		f.Fail("version", p.check(len(sums)))
+	}
+}
+
+func (p *published) check(sums int) error {
+	if sums != numRules || p.next <= p.began {
+		return fmt.Errorf("%d sums, from %d to %d", sums, p.began, p.next)
+	}
+	for _, k := range p.place {
+		if k < -1 || k >= len(p.version.members) {
+			return fmt.Errorf("expert %d of %d", k, len(p.version.members))
+		}
+	}
+	lists := [][]float64{p.losses, p.rules[:], p.sums[:], {p.count}}
+	for _, w := range p.proposals {
+		if len(w) != len(p.experts)+1 {
+			return fmt.Errorf("%d weights for %d experts", len(w), len(p.experts))
+		}
+		lists = append(lists, w)
+	}
+	return linear.Finite(lists...)
+}
