@@ -215,17 +215,22 @@ func (l *Learner) compareMachines(p *prediction, y, weight float64) {
 	if cuts, _ := l.cutting.ChangePoints(); p.machine != 1+cuts {
 		return
 	}
-	wrong := func(e int) bool { return (p.scores[e].f >= 0) != (y > 0) }
 	var by [k2048]float64
-	for k := range by {
-		if l.machines[k64+k] == nil || !p.scores[k64+k].ok {
-			continue
+	own := false
+	for e, x := range l.experts {
+		k, ok := x.expert.(*kernelExpert)
+		if !ok {
+			break
 		}
-		switch other := wrong(k64 + k); {
-		case wrong(growing) && !other:
-			by[k] = weight
-		case other && !wrong(growing):
-			by[k] = -weight
+		wrong := (p.scores[e].f >= 0) != (y > 0)
+		switch {
+		case k.at == growing:
+			own = wrong
+		case l.machines[k.at] == nil || !p.scores[e].ok || wrong == own:
+		case own:
+			by[k.at-k64] = weight
+		default:
+			by[k.at-k64] = -weight
 		}
 	}
 	l.cutting.Compare(by[:])

@@ -14,6 +14,7 @@ const (
 	mostLogOdds = 8 // of the ensemble's
 	leastSpread = 0.01
 	mostSlope   = 20
+	offsetStep  = 0.25 // part of a Newton step that an offset takes: the rates of classes change sooner than scales
 )
 
 func bounded(v, most float64) float64 { return min(max(v, -most), most) }
@@ -75,7 +76,7 @@ func (c *calibrator) learn(s, y, rate, weight float64) {
 	da := (float64(c.hcc*gu) - float64(c.hac*g)) / det
 	dc := (float64(c.haa*g) - float64(c.hac*gu)) / det
 	c.slope = min(max(c.slope-bounded(da, 1), 0), mostSlope)
-	c.offset = bounded(c.offset-bounded(dc, 1), mostOdds)
+	c.offset = bounded(c.offset-float64(offsetStep*bounded(dc, 1)), mostOdds)
 	c.square += float64(max(0.002, 1/(c.n+1)) * (float64(s*s) - c.square))
 	c.n++
 }

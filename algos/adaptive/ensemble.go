@@ -107,12 +107,12 @@ func (l *linearFunction) info(i *algos.Info) { i.Nonzero += expansion.Nonzero(l.
 // nearFunction is a vote of neighbours.
 type nearFunction struct {
 	*neighbours
-	long bool
+	second bool
 }
 
 func (n nearFunction) scores(dst []float64, b *inputBatch) {
 	list := b.few
-	if n.long {
+	if n.second {
 		list = b.many
 	}
 	for i, s := range list {
@@ -161,7 +161,7 @@ func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
 	}
 	if m.near != nil {
 		q := *m.near // a model is used by several goroutines
-		q.products = nil
+		q.products, q.val, q.idx = nil, nil, nil
 		b.few, b.many = make([]score, len(xs)), make([]score, len(xs))
 		for i, z := range b.zs {
 			b.few[i], b.many[i] = q.scores(z)
@@ -358,7 +358,7 @@ func (m *ensemble) memberFields(f *state.Fields, e *member) {
 		kind, form, w, b = kindLinear, int(x.form), x.w, x.b
 	case nearFunction:
 		kind = kindNear
-		if x.long {
+		if x.second {
 			form = 1
 		}
 	case constant:
@@ -394,7 +394,7 @@ func (m *ensemble) memberFields(f *state.Fields, e *member) {
 			f.Fail("w", linear.Finite(w, []float64{b}))
 		}
 	case kind == kindNear:
-		f.Int("long", &form)
+		f.Int("window", &form)
 		if f.Decoding() {
 			e.function = nearFunction{m.near, form == 1}
 		}

@@ -55,11 +55,11 @@ type entry struct {
 // newExperts returns the experts of the classifier, in the order of scores and weights.
 func (l *Learner) newExperts() []entry {
 	list := make([]entry, 0, 24)
-	for i, name := range [...]string{"m", "k64", "k256", "k1024", "k2048"} {
-		list = append(list, entry{name, &kernelExpert{panel: l.panel, at: i}, false})
+	for _, i := range [...]int{growing, k64, k256, k2048} {
+		list = append(list, entry{names[i], &kernelExpert{panel: l.panel, at: i}, false})
 	}
-	for i, name := range [...]string{"l1", "l01", "a3", "a1", "r1", "r01"} {
-		list = append(list, entry{name, &linearExpert{p: l.panel, at: i, form: formOf(i)}, i%2 == 1})
+	for i := l1; i <= r01; i++ {
+		list = append(list, entry{names[i], &linearExpert{p: l.panel, at: i - l1, form: formOf(i)}, i%2 == 0})
 	}
 	for _, rate := range [...]string{"0.1", "0.5", "2"} {
 		list = append(list, entry{"o" + rate, newGradient(l.env, rate), rate != "2"})
@@ -67,7 +67,7 @@ func (l *Learner) newExperts() []entry {
 	near := &neighbours{}
 	return append(list,
 		entry{"n512", &nearExpert{neighbours: near}, false},
-		entry{"n2048", &nearExpert{neighbours: near, long: true}, false},
+		entry{"n2048", &nearExpert{neighbours: near, second: true}, false},
 		entry{"last", &lastLabel{}, false},
 		entry{"base", &baseRate{}, false},
 		entry{"dsg", &features{panel: l.panel}, true},
@@ -161,8 +161,8 @@ const (
 	onPhi
 )
 
-func formOf(linear int) form {
-	if linear+l1 >= r1 {
+func formOf(expert int) form {
+	if expert >= r1 {
 		return onPhi
 	}
 	return onZ

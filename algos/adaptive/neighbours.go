@@ -29,47 +29,49 @@ const (
 // where m is the median of the neighbours' distances. The score is the log odds of
 // (5q + ½)/6, where q is the positive share of the votes.
 type neighbours struct {
-	points *kernel.Basis // of inner products, a ring; nil: none yet
-	square []float64     // squared length of each point
+	// points are a ring of (−|p|²/2, p), whose inner products with (1, z) are the larger
+	// the nearer p is to z; nil: none yet.
+	points *kernel.Basis
 	y      []float64
 	next   int // place of the oldest point, once all are taken
 
 	many     score     // of the long window, for the example that was scored last
 	products []float32 // scratch
+	query    [1]stream.Vec
+	val      []float32
+	idx      []int32
 }
 
-// found are the nearest neighbours so far, the nearest first.
+// found are the nearest points so far, the nearest first.
 type found struct {
-	n    int
-	d, y [nearest]float64 // squared distances
+	near [nearest]float32 // inner products
+	y    [nearest]float64
 }
 
-func (v *found) add(d, y float64) {
-	at := v.n
-	if at < nearest {
-		v.n++
-	} else {
+func (v *found) add(product float32, y float64) {
+	at := nearest - 1
+	for at > 0 && v.near[at-1] < product {
+		v.near[at], v.y[at] = v.near[at-1], v.y[at-1]
 		at--
 	}
-	for at > 0 && v.d[at-1] > d {
-		v.d[at], v.y[at] = v.d[at-1], v.y[at-1]
-		at--
-	}
-	v.d[at], v.y[at] = d, y
+	v.near[at], v.y[at] = product, y
 }
 
-// score returns the vote.
-func (v *found) score() float64 {
+// score returns the vote, for an example of such a squared length.
+func (v *found) score(square float64) float64 {
+	var d [nearest]float64
+	for i, product := range v.near {
+		d[i] = math.Sqrt(max(square-2*float64(product), 0))
+	}
 	var all, positive float64
-	near := math.Sqrt(max(v.d[v.n/2], 0)) / 10
-	for i, d := range v.d[:v.n] {
-		w := 1 / (math.Sqrt(max(d, 0)) + near + 1e-9)
+	for i := range d {
+		w := 1 / (d[i] + d[nearest/2]/10 + 1e-9)
 		all += w
 		if v.y[i] > 0 {
 			positive += w
 		}
 	}
-	p := (nearest*(positive/all) + 0.5) / (nearest + 1)
+	p := (float64(nearest*(positive/all)) + 0.5) / (nearest + 1)
 	return linear.Log(p / (1 - p))
 }
 
@@ -80,40 +82,61 @@ func (e *neighbours) scores(z stream.Vec) (few, many score) {
 		return few, many
 	}
 	e.products = room(e.products, n)
-	long := e.points.Dim() <= nearDim
+	e.query[0] = e.extended(z, 1)
+	var a, b found
+	for i := range a.near {
+		a.near[i], b.near[i] = -math.MaxFloat32, -math.MaxFloat32
+	}
+	long := e.long()
+	scan := func(v *found, lo, hi int) {
+		for j, product := range e.products[lo:hi] {
+			if product > v.near[nearest-1] {
+				v.add(product, e.y[lo+j])
+			}
+		}
+	}
+	if long {
+		e.points.Block(e.products, n, e.query[:], 0, n)
+		scan(&b, 0, n)
+	}
 	// The newest few are a stretch of the ring that may go over its end.
 	from, to := e.newest()
-	own := linear.Square(z)
-	var a, b found
-	scan := func(lo, hi int, recent bool) {
-		if lo >= hi || !recent && !long {
-			return
-		}
-		e.points.Block(e.products, hi-lo, []stream.Vec{z}, lo, hi)
-		for j, product := range e.products[:hi-lo] {
-			d := own + e.square[lo+j] - 2*float64(product)
-			if long && (b.n < nearest || d < b.d[nearest-1]) {
-				b.add(d, e.y[lo+j])
+	parts := [2][2]int{{from, to}}
+	if from > to {
+		parts = [2][2]int{{0, to}, {from, n}}
+	}
+	for _, p := range parts {
+		if lo, hi := p[0], p[1]; lo < hi {
+			if !long {
+				e.points.Block(e.products[lo:], hi-lo, e.query[:], lo, hi)
 			}
-			if recent && (a.n < nearest || d < a.d[nearest-1]) {
-				a.add(d, e.y[lo+j])
-			}
+			scan(&a, lo, hi)
 		}
 	}
-	if from <= to {
-		scan(0, from, false)
-		scan(from, to, true)
-		scan(to, n, false)
-	} else {
-		scan(0, to, true)
-		scan(to, from, false)
-		scan(from, n, true)
-	}
-	few = score{a.score(), true}
+	square := linear.Square(z)
+	few = score{a.score(square), true}
 	if long {
-		many = score{b.score(), true}
+		many = score{b.score(square), true}
 	}
 	return few, many
+}
+
+// long reports whether there is a vote of the long window.
+func (e *neighbours) long() bool { return len(e.y) >= nearLeast && e.points.Dim() <= nearDim+1 }
+
+// extended returns (first, z).
+func (e *neighbours) extended(z stream.Vec, first float64) stream.Vec {
+	x := stream.Vec{Val: append(e.val[:0], float32(first))}
+	x.Val = append(x.Val, z.Val...)
+	e.val = x.Val
+	if z.Idx != nil {
+		x.Idx = append(e.idx[:0], 0)
+		for _, j := range z.Idx {
+			x.Idx = append(x.Idx, j+1)
+		}
+		e.idx = x.Idx
+	}
+	return x
 }
 
 // newest returns where the newest few points are: from ≤ i < to, or if from > to, all
@@ -134,13 +157,14 @@ func (e *neighbours) add(z stream.Vec, y float64) {
 	if e.points == nil {
 		e.points = kernel.New(kernel.Func{Kernel: vec.Kernel{Kind: vec.Linear}})
 	}
+	x := e.extended(z, -linear.Square(z)/2)
 	if len(e.y) < nearMany {
-		e.points.Append(z)
-		e.y, e.square = append(e.y, y), append(e.square, linear.Square(z))
+		e.points.Append(x)
+		e.y = append(e.y, y)
 		return
 	}
-	e.points.Set(e.next, z)
-	e.y[e.next], e.square[e.next] = y, linear.Square(z)
+	e.points.Set(e.next, x)
+	e.y[e.next] = y
 	e.next = (e.next + 1) % nearMany
 }
 
@@ -164,17 +188,16 @@ func (e *neighbours) fields(f *state.Fields) {
 	}
 }
 
-// check refuses what cannot have been stored, and completes the rest.
+// check refuses what cannot have been stored.
 func (e *neighbours) check() error {
 	n := e.points.Len()
 	if n < 1 || n > nearMany || len(e.y) != n || e.next < 0 || e.next >= n || e.next > 0 && n < nearMany || e.points.Func.Kind != vec.Linear || e.points.Func.Bias != 0 {
 		return errors.New("lengths do not agree")
 	}
-	for i, y := range e.y {
+	for _, y := range e.y {
 		if y != 1 && y != -1 {
 			return fmt.Errorf("label %g", y)
 		}
-		e.square = append(e.square, linear.Square(e.points.Row(i)))
 	}
 	return nil
 }
@@ -183,11 +206,11 @@ func (e *neighbours) check() error {
 type nearExpert struct {
 	unbatched
 	*neighbours
-	long bool
+	second bool
 }
 
 func (e *nearExpert) predict(in *input) score {
-	if e.long {
+	if e.second {
 		return e.many
 	}
 	few, many := e.scores(in.z)
@@ -196,21 +219,21 @@ func (e *nearExpert) predict(in *input) score {
 }
 
 func (e *nearExpert) learn(in *input, _ score) error {
-	if !e.long {
+	if !e.second {
 		e.add(in.z, in.x.Y)
 	}
 	return nil
 }
 
 func (e *nearExpert) function() function {
-	if len(e.y) < nearLeast || e.long && e.points.Dim() > nearDim {
+	if len(e.y) < nearLeast || e.second && !e.long() {
 		return nil
 	}
-	return nearFunction{e.neighbours, e.long}
+	return nearFunction{e.neighbours, e.second}
 }
 
 func (e *nearExpert) fields(f *state.Fields) {
-	if !e.long {
+	if !e.second {
 		e.neighbours.fields(f)
 	}
 }

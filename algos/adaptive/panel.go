@@ -350,6 +350,9 @@ func (l *panel) turn(ctx context.Context) error {
 		if k64+i > k256 && (l.opt.Panel == "small" || l.dim > narrow) {
 			continue
 		}
+		if k64+i == k1024 && l.env.Task != algos.Regress { // in a stack it is not worth its time
+			continue
+		}
 		k := &l.machines[k64+i]
 		switch {
 		case k64+i == k2048 && m.rows > l.sizes.settled:
