@@ -264,7 +264,7 @@ func (p *published) settle() {
 		return
 	}
 	keep := poolKeep
-	if p.life() < float64(p.every) {
+	if p.next <= p.every {
 		keep = doublingFor
 		for e := range p.losses {
 			p.losses[e] *= doublingFor
@@ -368,7 +368,7 @@ func (p *published) fields(f *state.Fields) {
 	f.Uint64("versions", &p.versions)
 	f.Uint64("next", &p.next)
 	if f.Decoding() {
-		p.version = nil
+		p.version, p.began, p.count, p.sums = nil, 0, 0, [numRules]float64{}
 		if f.Err() == nil && (len(p.losses) != n || len(rules) != numRules) {
 			f.Fail("losses", fmt.Errorf("%d, %d", len(p.losses), len(rules)))
 		}
