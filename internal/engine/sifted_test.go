@@ -112,7 +112,7 @@ func TestSifted(t *testing.T) {
 				t.Errorf("plan under a budget %+v, %v", p, err)
 			}
 			// Mistakes are needed more often than what the rule was sure of.
-			if a, b := p.Probability(sift.Hinge, -0.5, 0), p.Probability(sift.Hinge, 2, 0); !(a > b) {
+			if a, b := p.Probability(sift.Hinge, -0.5, 0), p.Probability(sift.Hinge, 4, 0); !(a > b) {
 				t.Errorf("probability %g of a mistake, %g of what was right", a, b)
 			}
 			last := all[len(all)-1]
