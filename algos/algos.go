@@ -167,7 +167,8 @@ type Publisher interface {
 	// Finish.
 	Published() Model
 	// Calibrated reports whether decisions, of both models, are log odds: logarithms of
-	// the probability of +1 divided by that of -1.
+	// the probability of +1 divided by that of -1. With more than two classes the scores
+	// of the model to publish are: those of a class against the rest.
 	Calibrated() bool
 }
 

@@ -1,58 +1,81 @@
 // Package adaptive learns from streams that may drift, without options to set: it
-// weights the predictions of several experts by how well each has predicted lately. It
-// is the default learner.
+// stacks the predictions of many experts, and publishes the weights that are best for
+// predictions made later. It is the default learner.
 //
-// # The experts
+// # The experts of the classifier
 //
-//	m                        a kernel SVM whose sample grows, and is cut when the stream changes
-//	k64, k256, k1024, k2048  challengers: kernel SVMs on the newest 64 to 2,048 examples
-//	l1, l01                  linear, passive-aggressive, at full and at a tenth of the step
-//	a3, a1                   linear, AdaGrad on the hinge loss, at rates 0.3 and 0.1
-//	r1, r01                  as l1, l01, in 256 random Fourier features and the inputs
+//	m                  a kernel SVM whose sample grows, and is cut when the stream changes
+//	k64, k256, k2048   challengers: kernel SVMs on the newest 64, 256 and 2,048 examples
+//	l1, l01            linear, passive-aggressive, at full and at a tenth of the step
+//	a3, a1             linear, AdaGrad on the hinge loss, at rates 0.3 and 0.1
+//	r1, r01            as l1 and l01, in 256 random Fourier features and the inputs
+//	o0.1, o0.5, o2     learner online (logistic regression) at three rates
+//	n512, n2048        votes of the nearest neighbours among the newest 512 and 2,048 examples
+//	last, base         the label before; the rates of the classes so far
+//	dsg                learner dsg: a kernel SVM in random features, on a sample of all examples
 //
-// m is an expansion over all kernel values (window) until it has 2,048 examples,
-// and then scs. At 64 examples, at each doubling, and after a cut, the scaling of
-// its inputs is fitted anew, and C and γ are chosen by the errors on the newest
-// third of the newest 1,536 examples of a machine that has learned from the two
-// thirds before. A stream that has not changed up to its 4,000th example has
-// the options of scs chosen as they are where that learns alone: from then on, m
-// is that learner, bit for bit. Challengers choose theirs each time that their
-// window has been replaced four times. k2048 is there while m has learned from more
-// examples than that and from 16,384 at most: on a stream that has not changed for
-// longer it is not worth its time.
+// An expert is a type with the methods of the interface expert, and a line in newExperts.
+// m is an expansion over all kernel values (window) until it has 2,048 examples, and then
+// scs. At 64 examples, at each doubling, and after a cut, the scaling of its inputs is
+// fitted anew, and C and γ are chosen by the errors on the newest third of the newest
+// 1,536 examples of a machine that has learned from the two thirds before. Challengers
+// choose theirs each time that their window has been replaced four times. k2048 is there
+// while m has learned from more examples than that and from 16,384 at most.
 //
-// The one-pass experts see each feature less its mean so far, in units of its
-// standard deviation so far. Examples with more than 512 features are not
-// centred; there are no random features then, nor k1024 and k2048, and challengers are
-// linear.
+// compare.Detector compares m with each challenger on every example, before they learn
+// from it. When a challenger has made significantly fewer errors of late, m begins again
+// with what that challenger knows.
 //
-// # What changes when the stream does
+// Linear experts and neighbours see each feature less its mean so far, in units of its
+// standard deviation so far. Examples with more than 512 features are not centred; there
+// are no random features then, nor k2048, n2048 and dsg, challengers are linear, and
+// o0.1 to o2 see rows of unit length.
 //
-// compare.Detector compares m with each challenger on every example, before they
-// learn from it. When a challenger has made significantly fewer errors of late, m
-// begins again with what that challenger knows.
+// # From scores to a probability
 //
-// Nothing waits for that: all experts vote, with the weights of fixed share at
-// four rates, which are themselves weighted by their record (vote). Where nothing
-// changes a vote is a little worse than m alone, and its model is larger; so m
-// speaks alone unless it has lately made more errors than the vote (trust).
+// The score s of each expert becomes calibrated log odds L = a u₁ + d (u − u₁) + c, where u
+// is s in units of its root mean square and u₁ is u within ±0.3 (calibrator: Newton steps
+// with forgetting). The log odds of the classifier are ⟨w, (L, 1)⟩, with weights by
+// recursive logistic regression (stack):
 //
-// # Model
+//	p = σ(⟨w, x⟩), h = max(p(1−p), .01), k = P x/(φ + h xᵀP x)
+//	w ← w + (y − p) k, P ← (P − h k xᵀP)/φ, φ = .999
 //
-// f(x) = log(p/(1−p)), where p is the probability of +1 that the panel agrees on:
-// the log odds. Where m speaks alone, they are a multiple of its score. A published model is all of the panel as it was then, or m alone.
-// On a stream whose label says much about the next one, such as prices, a model
-// that has stopped learning is far behind the trainer's prequential accuracy.
+// # What is published
+//
+// A subscriber predicts with a version while it grows older, and the expert that is best
+// for the next example is often not the one that is best 1,000 examples later. So
+// published keeps the experts of a version, scores the examples that come after it by
+// them, and learns calibrations and weights from these scores. Nine or so rules propose
+// weights: the classifier's own stack, fixed share, the best expert, a Hedge over experts,
+// a stack at age, the mean of the slow experts, single experts. Their proposals are frozen
+// with each version, judged by the log loss in its life, and mixed by a Hedge that counts
+// a version like 250 examples. As all of them are linear in L, but for fixed share, the
+// model stays small (ensemble). Experts that hardly count are left out, and the kernel SVM
+// m is published alone where that costs at most 1 % of the log loss.
+//
+// The age is the interval that algos.Env.PublishEvery gives, 2,500 examples if it is 0.
+// Before the first version of that age, versions live from each power of two to the next.
+//
+// With late labels, experts are judged by what they predicted when the example came.
+//
+// # Regression
+//
+// The experts are the panel's (m to r01, with k1024), the last number and the mean; their
+// mean is weighted by fixed share at four rates.
 //
 // # Cost
 //
-// Memory: the newest 4,000 examples, the challengers' 22 MB of kernel values (4 MB
-// without k2048), and what scs takes. docs/measured/adaptive.md has the time that
-// each expert takes for an example.
+// Memory: the newest 4,000 examples, the challengers' 18 MB of kernel values (under 1 MB
+// without k2048), a version of all experts, and what scs and dsg take.
+// docs/measured/adaptive.md has the time that each expert takes.
 //
-// Machines change only at every 16th example, all else at each. The state is a
-// function of options, seed and examples: it does not matter how they are cut
-// into calls. Options are stable; the package has no other API.
+// Machines change only at every 16th example, all else at each. The state is a function of
+// options, seed and examples: it does not matter how they are cut into calls. Options are
+// stable; the package has no other API.
 //
-// docs/measured/adaptive.md has the figures.
+// References: Wolpert, Stacked generalization, 1992; Penny and Roberts, Dynamic logistic
+// regression, IJCNN 1999; Herbster and Warmuth, Tracking the best expert, 1998; Freund and
+// Schapire (Hedge), 1997; Bach and Maloof, Paired learners for concept drift, ICDM 2008;
+// Platt, Probabilities for SV machines, 2000.
 package adaptive

@@ -11,9 +11,9 @@ type options struct {
 // Spec registers the learner.
 var Spec = algos.Define(algos.SpecInfo{
 	Name:     "adaptive",
-	Summary:  "a panel: a kernel SVM whose sample is cut when the stream changes, challengers on short windows, and one-pass experts, mixed by their record",
-	When:     "the default: streams that may change, with nothing to set; where they do not, it is scs",
-	Paper:    "Bach, Maloof: Paired learners for concept drift, ICDM 2008; Monteleoni, Jaakkola: Online learning of non-stationary sequences, NIPS 2003; base learner Zhang, Sen",
+	Summary:  "a stack of kernel SVMs, linear learners, nearest neighbours and random features, whose weights follow the stream; what it publishes has weights learned for predictions made later",
+	When:     "the default: streams that may change, with nothing to set",
+	Paper:    "Penny, Roberts: Dynamic logistic regression, IJCNN 1999 (the stack); Herbster, Warmuth: Tracking the best expert, 1998; Bach, Maloof: Paired learners for concept drift, ICDM 2008 (cuts); base learner Zhang, Sen",
 	Kind:     algos.Mixture,
 	OwnScale: true,
 	Tasks:    []algos.Task{algos.Classify, algos.Regress},

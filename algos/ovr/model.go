@@ -3,6 +3,7 @@ package ovr
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -33,8 +34,14 @@ func (l *learner) Published() algos.Model {
 	})
 }
 
-// Calibrated implements algos.Publisher: there are probabilities of two classes only.
-func (l *learner) Calibrated() bool { return false }
+// Calibrated implements algos.Publisher: a score is the log odds of its class if that is
+// so for all classifiers.
+func (l *learner) Calibrated() bool {
+	return !slices.ContainsFunc(l.classifiers, func(h classifier) bool {
+		p, ok := h.Learner.(algos.Publisher)
+		return !ok || !p.Calibrated()
+	})
+}
 
 func (l *learner) model(of func(algos.Learner) algos.Model) algos.Model {
 	parts, blank := make([]algos.Model, len(l.classifiers)), make([]bool, len(l.classifiers))

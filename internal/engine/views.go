@@ -110,7 +110,9 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 		p.Probability = e.calib.Map()
 	}
 	if e.soft != nil {
-		if m, known := e.soft.Map(); known {
+		if m, known := e.soft.Map(); calibrated {
+			p.Softmax = &calibrate.Softmax{Slope: 1, Scale: 1}
+		} else if known {
 			p.Softmax = &m
 		}
 	}
