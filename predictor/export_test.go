@@ -212,7 +212,7 @@ func TestReaderOfTheDocs(t *testing.T) {
 			t.Errorf("no learner has kernel %s", k)
 		}
 	}
-	for _, name := range []string{"pegasos", "online"} { // what happens before the model is the same for all
+	for _, name := range []string{"sbp", "online"} { // what happens before the model is the same for all
 		spec, err := registry.Lookup(name)
 		if err != nil {
 			t.Fatal(err)

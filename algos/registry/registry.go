@@ -36,7 +36,16 @@ var All = []algos.Spec{
 }
 
 // baselines are the names of the learners registered by contrib/baselines.
-var baselines = []string{"wolfe", "perceptron", "sdca", "smo", "pegasos", "frs3vm", "svrg", "prox-svrg", "saga", "katyusha"}
+var baselines = []string{"frs3vm", "svrg", "prox-svrg", "saga", "katyusha"}
+
+// removed maps learners of earlier versions to what replaces them.
+var removed = map[string]string{
+	"pegasos":    "scs finds a better optimum from the same stream, sbp follows the last examples",
+	"perceptron": "sbp keeps a small kernel model of the last examples",
+	"sdca":       "sbp keeps a kernel model of the last examples, scs comes with a duality gap",
+	"smo":        "sbp keeps a kernel model of the last examples, scs comes with a duality gap",
+	"wolfe":      "scs is this method on samples that grow with the stream",
+}
 
 // IsBaseline reports whether name is a learner of contrib/baselines, which are
 // there to compare others with, not for use. It need not be registered.
@@ -68,6 +77,9 @@ func Lookup(name string) (algos.Spec, error) {
 	}
 	if IsBaseline(name) {
 		return algos.Spec{}, fmt.Errorf("learner %q is a baseline, and this program has no baselines: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/baselines", name)
+	}
+	if advice, ok := removed[name]; ok {
+		return algos.Spec{}, fmt.Errorf("the learner %q has been removed: %s", name, advice)
 	}
 	names := Names()
 	return algos.Spec{}, fmt.Errorf("no learner %q; there are %s%s", name, strings.Join(names, ", "), spell.DidYouMean(name, names))

@@ -90,7 +90,7 @@ func TestDoctor(t *testing.T) {
 	kafkatest.Create(t, plain, "cut", 1, nil)
 	kafkatest.Produce(t, plain, examples("cut", 60)...)
 	behind := filepath.Join(t.TempDir(), "state")
-	must(t, "train", "--brokers", plain[0], "--topics", "cut", "--until-end", "--checkpoint", behind, "--learner", "pegasos", "--tune=off", "--warmup", "10", "-q")
+	must(t, "train", "--brokers", plain[0], "--topics", "cut", "--until-end", "--checkpoint", behind, "--learner", "sbp", "--tune=off", "--warmup", "10", "-q")
 	kafkatest.Produce(t, plain, examples("cut", 60)...)
 	kafkatest.DeleteRecords(t, plain, "cut", 0, 100)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,7 +104,7 @@ func TestDoctor(t *testing.T) {
 	}
 
 	at := func(addr ...string) []string { return []string{"--brokers", strings.Join(addr, ",")} }
-	good := []string{"--topics", "clicks", "--model-topic", "models", "--learner", "pegasos", "--tune=off", "--warmup", "10"}
+	good := []string{"--topics", "clicks", "--model-topic", "models", "--learner", "sbp", "--tune=off", "--warmup", "10"}
 	for _, c := range []struct {
 		name string
 		args []string
@@ -134,7 +134,7 @@ func TestDoctor(t *testing.T) {
 		{"no permission on the model", append(as(user, secret), "--model-name", "other"), "transactions: user trainer has no permission WRITE on transactional id streamsvm.model.models.other", "--operation Write --transactional-id streamsvm.model.models.other"},
 		{"too few brokers for transactions", at(replicating(t, 3)...), "transactions: transaction.state.log.replication.factor is 3 at broker 0, and there are 1 brokers", "set transaction.state.log.replication.factor=1"},
 		{"no permission for the group", append(as(user, secret), "--group", "other"), "group other: user trainer has no permission READ", "--operation Read --group other"},
-		{"learner", append(at(plain...), "--learner", "pegasus"), `settings: --learner: no learner "pegasus"`, ""},
+		{"learner", append(at(plain...), "--learner", "sbpp"), `settings: --learner: no learner "sbpp"`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")
@@ -264,7 +264,7 @@ func TestDryRun(t *testing.T) {
 	models := kafkatest.Name(t, brokers)
 	dir := t.TempDir()
 	base := []string{"train", "--dry-run", "--brokers", strings.Join(brokers, ","), "--topics", topic, "--model-topic", models, "--group", "g-" + models,
-		"--checkpoint", filepath.Join(dir, "a", "state"), "--record", filepath.Join(dir, "run.ssr"), "--dlq", "--learner", "pegasos", "--tune=off", "--warmup", "10"}
+		"--checkpoint", filepath.Join(dir, "a", "state"), "--record", filepath.Join(dir, "run.ssr"), "--dlq", "--learner", "sbp", "--tune=off", "--warmup", "10"}
 	for _, c := range []struct {
 		args []string
 		code cli.Code

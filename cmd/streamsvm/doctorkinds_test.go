@@ -410,7 +410,7 @@ func (k *kindOf) check(t *testing.T, brokers []string) string {
 	state := filepath.Join(dir, "state")
 	args := slices.Concat([]string{"--topics", topic}, k.args, []string{"--brokers", strings.Join(brokers, ","), "--checkpoint", state, "--model-topic", models, "--until-end", "--tune=off", "--warmup", "50"})
 	if !slices.Contains(k.args, "--learner") {
-		args = append(args, "--learner", "pegasos")
+		args = append(args, "--learner", "sbp")
 	}
 	code, out, errText := streamsvm(t.Context(), append([]string{"doctor"}, args...)...)
 	advice := adviceIn(out)

@@ -1,10 +1,7 @@
-// Package baselines registers the learners that serve for comparisons only: kernel
-// machines (wolfe, perceptron, sdca, smo, pegasos), frs3vm, and linear models by
-// variance reduction (svrg, prox-svrg, saga, katyusha). Import it for its side effect,
-// to train them or to read their models.
-//
-// frs3vm and the linear ones are special cases of learners of the core, whose
-// packages implement them.
+// Package baselines registers the learners that serve for comparisons only: frs3vm,
+// and linear models by variance reduction (svrg, prox-svrg, saga, katyusha). Import it
+// for its side effect, to train them or to read their models. They are special cases
+// of learners of the core, whose packages implement them.
 //
 // The API is stable.
 package baselines
@@ -14,11 +11,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/algos/svrg"
 	"github.com/streamsvm/streamsvm/algos/tsgs3vm"
-	"github.com/streamsvm/streamsvm/contrib/baselines/pegasos"
-	"github.com/streamsvm/streamsvm/contrib/baselines/perceptron"
-	"github.com/streamsvm/streamsvm/contrib/baselines/sdca"
-	"github.com/streamsvm/streamsvm/contrib/baselines/smo"
-	"github.com/streamsvm/streamsvm/contrib/baselines/wolfe"
 )
 
 func init() {
@@ -32,11 +24,6 @@ func init() {
 // specs are in the order in which help and tables show them. package registry has
 // their names too, for the message of programs without them.
 var specs = []algos.Spec{
-	wolfe.Spec,
-	perceptron.Spec,
-	sdca.Spec,
-	smo.Spec,
-	pegasos.Spec,
 	tsgs3vm.FRS3VM,
 	svrg.SVRG,
 	svrg.ProxSVRG,
