@@ -36,12 +36,13 @@ var All = []algos.Spec{
 }
 
 // baselines are the names of the learners registered by contrib/baselines.
-var baselines = []string{"frs3vm", "svrg", "prox-svrg", "saga", "katyusha"}
+var baselines = []string{"frs3vm", "svrg", "saga", "katyusha"}
 
 // removed maps learners of earlier versions to what replaces them.
 var removed = map[string]string{
 	"pegasos":    "scs finds a better optimum from the same stream, sbp follows the last examples",
 	"perceptron": "sbp keeps a small kernel model of the last examples",
+	"prox-svrg":  "svrg takes the option l1",
 	"sdca":       "sbp keeps a kernel model of the last examples, scs comes with a duality gap",
 	"smo":        "sbp keeps a kernel model of the last examples, scs comes with a duality gap",
 	"wolfe":      "scs is this method on samples that grow with the stream",

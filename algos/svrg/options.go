@@ -1,7 +1,6 @@
 package svrg
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -23,9 +22,10 @@ type options struct {
 	Epochs int     `opt:"epochs" fixed:"1" range:"[1,1e5]"`                                                     // epochs at a refresh
 	Final  int     `opt:"final" fixed:"30" range:"[0,1e6]"`                                                     // most epochs at the end of a bounded stream
 	Tol    float64 `opt:"tol" alias:"tolerance" fixed:"1e-6" range:"[0,1]"`                                     // the final epochs end once the objective is certified to be within this share of its minimum
-	Batch  int     `opt:"batch" fixed:"1" range:"[1,1e6]"`                                                      // examples whose gradients make a step
 	Rate   float64 `opt:"rate" fixed:"auto" range:"(0,100]" auto:"the best usual one of the method, 0.25 to 1"` // step size times L, the largest curvature of an example's loss
 	Draw   string  `opt:"draw" fixed:"long" enum:"long,uniform"`                                                // examples for steps: long ones more often and with less weight, so that their mean curvature counts; or all alike
+
+	_ struct{} `opt:"batch" fixed:"1"`
 }
 
 // plainOptions are those of the baselines.
@@ -76,7 +76,7 @@ func (o *sdOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
 		rate = 0
 	}
 	return finitesum.Params{
-		Method: m, Seed: seed, Rate: rate, Batch: o.Batch, Weighted: o.Draw == "long",
+		Method: m, Seed: seed, Rate: rate, Weighted: o.Draw == "long",
 		Sigma: sigma, Decrease: o.Decrease, Delta: delta,
 	}
 }
@@ -107,12 +107,12 @@ func lossOf(name string, task algos.Task) (finitesum.Loss, error) {
 const paper = "Shang, Liu, Zhou, Cheng, Ng, Yoshida: Guaranteed Sufficient Decrease for Stochastic Variance Reduced Gradient Optimization, AISTATS 2018, "
 
 // spec makes the Spec of a method with the options O.
-func spec[O any](m *finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error, all func(O) sdOptions) algos.Spec {
+func spec[O any](m *finitesum.Method, summary, when, paper string, presets map[string]map[string]string, all func(O) sdOptions) algos.Spec {
 	return algos.Define(algos.SpecInfo{
 		Name: m.String(), Summary: summary, When: when, Paper: paper, Kind: algos.Linear,
 		Tasks:   []algos.Task{algos.Classify, algos.Regress},
 		Presets: presets, Gone: gone,
-	}, validate, func(env algos.Env, o O) (algos.Learner, error) { return newLearner(env, m, all(o)) }, model.DecodeLinear)
+	}, nil, func(env algos.Env, o O) (algos.Learner, error) { return newLearner(env, m, all(o)) }, model.DecodeLinear)
 }
 
 // with returns the presets: the paper's with further options, and one for
@@ -130,23 +130,14 @@ func with(more map[string]string) map[string]map[string]string {
 var (
 	SD = spec(finitesum.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
 		"linear ridge, Lasso and elastic-net models for classification and regression, to an optimum with a certificate, on a window or a sample of the stream",
-		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), nil, sufficient)
+		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), sufficient)
 	SAGASD = spec(finitesum.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
 		"as svrg-sd, with a number for each example instead of full gradients",
-		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil, sufficient)
+		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), sufficient)
 	SVRG = spec(finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
-		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *plainOptions) error {
-			if o.L1 != 0 {
-				return errL1
-			}
-			return nil
-		}, plain)
-	ProxSVRG = spec(finitesum.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
-		"Xiao, Zhang: A Proximal Stochastic Gradient Method with Progressive Variance Reduction, SIAM J. Optim. 2014", with(nil), nil, plain)
+		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013; with l1 the step of Xiao, Zhang, SIAM J. Optim. 2014", with(nil), plain)
 	SAGA = spec(finitesum.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
-		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), nil, plain)
+		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), plain)
 	Katyusha = spec(finitesum.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
-		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), nil, plain)
+		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), plain)
 )
-
-var errL1 = errors.New("option l1 is not for svrg: prox-svrg has the prox step that it takes")

@@ -1,5 +1,5 @@
 // Package baselines registers the learners that serve for comparisons only: frs3vm,
-// and linear models by variance reduction (svrg, prox-svrg, saga, katyusha). Import it
+// and linear models by variance reduction (svrg, saga, katyusha). Import it
 // for its side effect, to train them or to read their models. They are special cases
 // of learners of the core, whose packages implement them.
 //
@@ -26,7 +26,6 @@ func init() {
 var specs = []algos.Spec{
 	tsgs3vm.FRS3VM,
 	svrg.SVRG,
-	svrg.ProxSVRG,
 	svrg.SAGA,
 	svrg.Katyusha,
 }
