@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -19,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -105,23 +103,6 @@ func (e *item) floats() []byte {
 		panic(err)
 	}
 	return b
-}
-
-func gzipped(s string) string {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	fmt.Fprint(z, s)
-	z.Close()
-	return b.String()
-}
-
-func zstded(s string) string {
-	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		panic(err)
-	}
-	defer z.Close()
-	return string(z.EncodeAll([]byte(s), nil))
 }
 
 // every changes the value of every nth record.
@@ -292,11 +273,7 @@ func kinds() []kindOf {
 		{name: "Avro of a schema registry", value: func(e *item) string { return registryHead + "\x02" + string(e.floats()) }, says: "--codec avro --schema-registry"},
 		{name: "Protobuf of a schema registry", value: func(e *item) string { return registryHead + "\x00\x0a\x08" + string(e.floats()) + "\x10\x01" }, says: "--codec protobuf"},
 		{name: "JSON of a schema registry", value: func(e *item) string { return registryHead + e.pm() }, trains: true},
-		{name: "JSON compressed with gzip", value: func(e *item) string { return gzipped(e.pm()) }, says: "compression.type=zstd"},
-		{name: "JSON compressed with zstd", value: func(e *item) string { return zstded(e.pm()) }, says: "compression.type=zstd"},
 		{name: "MessagePack with named fields", value: func(e *item) string { return packed(map[string]any{"age": e.x[0], "fraud": e.y > 0}) }, says: "can be read as msgpack"},
-		{name: "Parquet files", value: func(e *item) string { return "PAR1\x15\x04" + string(e.floats()) + "PAR1" }, says: "a Parquet file"},
-		{name: "Avro files", value: func(e *item) string { return "Obj\x01\x04\x14avro.codec\x08null" + string(e.floats()) }, says: "an Avro container file"},
 		{name: "noise", value: func(e *item) string {
 			h, _ := hex.DecodeString(fmt.Sprintf("d9ff00%08x00fe", uint32(e.i)*2654435761))
 			return string(h)

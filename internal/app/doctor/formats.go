@@ -28,22 +28,12 @@ const (
 	formatMsgpack format = "msgpack"
 
 	formatRegistry   format = "Avro or Protobuf framed for a schema registry"
-	formatGzip       format = "gzip"
-	formatZstd       format = "zstd"
-	formatParquet    format = "a Parquet file"
-	formatAvroFile   format = "an Avro container file"
 	formatEmpty      format = "an empty value"
 	formatTombstone  format = "a tombstone (a key without a value)"
 	formatDeadLetter format = "a dead letter of streamsvm"
 	formatModel      format = "a model of streamsvm"
 	formatUnknown    format = "another format"
 )
-
-// magics are the first bytes of formats that begin with fixed ones.
-var magics = []struct {
-	bytes  string
-	format format
-}{{"\x1f\x8b", formatGzip}, {"\x28\xb5\x2f\xfd", formatZstd}, {"PAR1", formatParquet}, {"Obj\x01", formatAvroFile}}
 
 var libsvmLine = regexp.MustCompile(`^([^\s:]+\s+)?(qid:\d+\s+)?\d+:\S+(\s+\d+:\S+)*\s*(#.*)?$`)
 
@@ -64,11 +54,6 @@ func formatOf(r *stream.Record) format {
 }
 
 func formatOfValue(v []byte) format {
-	for _, m := range magics {
-		if bytes.HasPrefix(v, []byte(m.bytes)) {
-			return m.format
-		}
-	}
 	text := bytes.TrimSpace(v)
 	switch {
 	case len(text) == 0:
@@ -113,10 +98,6 @@ func (d *checks) remedy(f format) string {
 	switch f {
 	case formatRegistry:
 		return "name the schema registry, and which of the two it is: --codec avro --schema-registry http://REGISTRY:8081, or --codec protobuf"
-	case formatGzip, formatZstd:
-		return "send plain values and let the producer compress its batches, which consumers undo by themselves: compression.type=zstd"
-	case formatParquet, formatAvroFile:
-		return "send each row of the file as a record of its own: write the rows as JSON lines or CSV, then use streamsvm copy"
 	case formatDeadLetter:
 		return "read the topic that they come from; to list and repair them: streamsvm dlq list --topics " + cli.Quote(strings.TrimSuffix(d.Topics[0], ".dlq"))
 	case formatModel:
