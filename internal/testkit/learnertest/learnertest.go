@@ -1,6 +1,5 @@
 // Package learnertest runs the conformance suite, package algostest, on many
-// learners with options that keep it short. It is used for the learners of the core
-// and of contrib/baselines.
+// learners with options that keep it short.
 package learnertest
 
 import (
