@@ -186,6 +186,20 @@ func TestLassoIsSparse(t *testing.T) {
 	}
 }
 
+// Only the methods with sufficient decrease keep a Gram matrix.
+func TestGramOnlyForDecrease(t *testing.T) {
+	for _, spec := range specs {
+		l, err := spec.New(algos.Env{Seed: 4, Task: algos.Regress}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		algostest.Feed(t, l, draw(50, 3, 2)...)
+		if want := spec.Name == "svrg-sd" || spec.Name == "saga-sd"; (l.(*Learner).gram != nil) != want {
+			t.Errorf("%s: a Gram matrix: %v", spec.Name, !want)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	if _, err := SD.New(algos.Env{Task: algos.Regress}, map[string]string{"loss": "hinge"}); err == nil {
 		t.Error("hinge loss in regression")
