@@ -169,18 +169,18 @@ func kinds() []kindOf {
 		{name: "libsvm", value: func(e *item) string { return e.libsvm(e.of("-1", "+1")) }, trains: true, advice: []string{"--codec libsvm"}},
 		{name: "libsvm, labels 0 and 1", value: func(e *item) string { return e.libsvm(e.y0()) }, trains: true, advice: []string{"--codec libsvm"}},
 		{name: "libsvm, labels ham and spam", value: func(e *item) string { return e.libsvm(e.of("ham", "spam")) }, trains: true, advice: []string{"--codec libsvm"}},
-		{name: "CSV, the label last", value: func(e *item) string { return e.csv(",") + "," + e.y1() }, trains: true, advice: []string{"--codec csv", "--label-column last"}},
-		{name: "CSV, the label first, 0 and 1", value: func(e *item) string { return e.y0() + "," + e.csv(",") + "\r\n" }, trains: true, advice: []string{"--codec csv", "--label-column first"}},
+		{name: "CSV, the label last", value: func(e *item) string { return e.csv(",") + "," + e.y1() }, trains: true, advice: []string{"--codec csv", "--label-column 3"}},
+		{name: "CSV, the label first, 0 and 1", value: func(e *item) string { return e.y0() + "," + e.csv(",") + "\r\n" }, trains: true, advice: []string{"--codec csv", "--label-column 1"}},
 		{name: "CSV, the label in the middle", value: func(e *item) string { return fmt.Sprintf("%v,%s,%v", e.x[0], e.y1(), e.x[1]) }, trains: true, advice: []string{"--label-column 2"}},
-		{name: "CSV, read with --codec csv and no label column", value: func(e *item) string { return e.csv(",") + "," + e.y1() }, args: []string{"--codec", "csv"}, trains: true, advice: []string{"--label-column last"}},
+		{name: "CSV, read with --codec csv and no label column", value: func(e *item) string { return e.csv(",") + "," + e.y1() }, args: []string{"--codec", "csv"}, trains: true, advice: []string{"--label-column 3"}},
 		{name: "CSV, semicolons", value: func(e *item) string { return e.csv(";") + ";" + e.y0() }, trains: true, advice: []string{"--csv-separator ';'"}},
 		{name: "CSV, tabs", value: func(e *item) string { return e.csv("\t") + "\t" + e.y1() }, trains: true, advice: []string{"--csv-separator '\t'"}},
 		{name: "CSV, bars", value: func(e *item) string { return e.csv("|") + "|" + e.y1() }, trains: true, advice: []string{"--csv-separator '|'"}},
-		{name: "CSV, labels in quotes", value: func(e *item) string { return `"` + e.of("bad", "good") + `",` + e.csv(",") }, trains: true, advice: []string{"--label-column first"}},
-		{name: "CSV with the header of a file", value: func(e *item) string { return e.csv(",") + "," + e.y0() }, edit: before("width,height,label"), dead: 1,
-			trains: true, advice: []string{"--label-column last", "--tolerance data"}},
-		{name: "CSV with an id in words", value: func(e *item) string { return fmt.Sprintf("user-%d,%s,%s", e.i, e.csv(","), e.y0()) }, trains: true, advice: []string{"--codec csv", "--label-column last"}},
-		{name: "CSV with empty fields", value: func(e *item) string { return e.csv(",") + "," + []string{"", "0", "0.5"}[e.i%3] + "," + e.y1() }, trains: true, advice: []string{"--codec csv", "--label-column last"}},
+		{name: "CSV, labels in quotes", value: func(e *item) string { return `"` + e.of("bad", "good") + `",` + e.csv(",") }, trains: true, advice: []string{"--label-column 1"}},
+		{name: "CSV with the header of a file", value: func(e *item) string { return e.csv(",") + "," + e.y0() }, edit: before("width,height,label"),
+			says: "fields with few values are 3 (0, 1, label)"},
+		{name: "CSV with an id in words", value: func(e *item) string { return fmt.Sprintf("user-%d,%s,%s", e.i, e.csv(","), e.y0()) }, trains: true, advice: []string{"--codec csv", "--label-column 4"}},
+		{name: "CSV with empty fields", value: func(e *item) string { return e.csv(",") + "," + []string{"", "0", "0.5", "0.7"}[e.i%4] + "," + e.y1() }, trains: true, advice: []string{"--codec csv", "--label-column 4"}},
 		{name: "JSON, quantities as labels", value: func(e *item) string { return e.json(fmt.Sprint(e.y)) }, regress: true, trains: true, advice: []string{"--task regress", "--learner online"}},
 		{name: "CSV, quantities as labels", value: func(e *item) string { return fmt.Sprintf("%s,%v", e.csv(","), e.y) }, regress: true, args: []string{"--learner", "online", "--task", "regress"},
 			trains: true, advice: []string{"--codec csv", "--label-column last"}},
@@ -219,7 +219,7 @@ func kinds() []kindOf {
 		}, trains: true},
 		{name: "labels yes, Yes and NO", value: func(e *item) string { return e.json(e.of(`"NO"`, []string{`"yes"`, `"Yes"`}[e.i%2])) }, trains: true},
 		{name: "labels 1 and \"1\"", value: func(e *item) string { return e.json(e.of("0", []string{"1", `"1"`}[e.i%2])) }, says: "different types"},
-		{name: "CSV with several columns of two values", value: func(e *item) string { return fmt.Sprintf("%d,%s,%s", e.i%2, e.csv(","), e.y0()) }, says: "the columns 1 and 4 have two values each"},
+		{name: "CSV with several columns of two values", value: func(e *item) string { return fmt.Sprintf("%d,%s,%s", e.i%2, e.csv(","), e.y0()) }, says: "fields with few values are 1 (0, 1), 4 (0, 1)"},
 		{name: "a topic of labels", value: func(e *item) string { return fmt.Sprintf(`{"id":"a%d","y":%s}`, e.i, e.y0()) }, says: "no field of the events can be made a feature"},
 
 		// JSON of another form.
@@ -260,8 +260,8 @@ func kinds() []kindOf {
 
 		// Text of another form.
 		{name: "libsvm, features numbered from 0", value: func(e *item) string { return fmt.Sprintf("%s 0:%v 1:%v", e.y1(), e.x[0], e.x[1]) }, says: "indices start at 1"},
-		{name: "CSV, NA where features are missing", value: func(e *item) string { return e.csv(",") + "," + []string{"NA", "0.5"}[e.i%2] + "," + e.y1() }, trains: true, advice: []string{"--codec csv", "--label-column last"}},
-		{name: "sentences", value: func(e *item) string { return fmt.Sprintf("Dear customer %d, thank you for your order", e.i) }, says: "none of the 2 columns has two values"},
+		{name: "CSV, NA where features are missing", value: func(e *item) string { return e.csv(",") + "," + []string{"NA", "0.5"}[e.i%2] + "," + e.y1() }, trains: true, advice: []string{"--codec csv", "--label-column 4"}},
+		{name: "sentences", value: func(e *item) string { return fmt.Sprintf("Dear customer %d, thank you for your order", e.i) }, says: "no column y, label or target tells what to predict"},
 		{name: "half JSON, half CSV", value: func(e *item) string {
 			if e.i%2 == 0 {
 				return e.csv(",") + "," + e.y1()

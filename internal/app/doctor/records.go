@@ -177,11 +177,12 @@ func (r *recordReport) alternatives(main format, change map[string]string, notes
 		s := settings{codec: string(main), options: r.Format, task: task, change: maps.Clone(change), notes: slices.Clone(notes)}
 		s.options.Labels = labels
 		if main == formatCSV {
-			var csv map[string]string
-			csv, s.err = guessCSV(r.values, &s.options.CSV, r.Labels == "", task == algos.Regress)
-			maps.Copy(s.change, csv)
-			if csv["label-column"] != "" {
-				s.notes = append(s.notes, "the label seems to be in column "+csv["label-column"])
+			csv := &s.options.CSV
+			if comma := guessComma(r.values, csv.Comma); comma != csv.Comma {
+				csv.Comma, s.change["csv-separator"] = comma, string(comma)
+			}
+			if task == algos.Regress && csv.LabelColumn == "" {
+				s.labelColumn("last")
 			}
 		}
 		if task != r.Learner.Task {
@@ -202,4 +203,3 @@ func (r *recordReport) alternatives(main format, change map[string]string, notes
 	}
 	return list
 }
-
