@@ -21,6 +21,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -195,7 +196,12 @@ func (d *checks) outputs(ctx context.Context) {
 		if t == nil {
 			d.missing(ctx, d.ModelTopic, compacted)
 		} else if t.config != nil {
-			d.modelSettings(t)
+			subject := "topic " + t.name
+			if why, setting := topiclog.Unfit(t.config, d.MaxRecordBytes); why != "" {
+				d.fail(cli.Config, subject, why, d.alter(t.name, setting))
+			} else {
+				d.ok(subject, "compacted, records of up to %s bytes", t.config["max.message.bytes"])
+			}
 		}
 	}
 	for _, name := range d.letters() {
@@ -218,31 +224,6 @@ func (d *checks) missing(ctx context.Context, name, options string) {
 		d.unavailable(subject, "it does not exist, and "+d.who()+" may not create it", create+"\n"+d.grant("topic", name, "Create"))
 	default:
 		d.unavailable(subject, "it does not exist and cannot be created: "+err.Error(), create)
-	}
-}
-
-// batchOverhead is more than key, headers and framing add to a record of a model.
-const batchOverhead = 4 << 10
-
-// modelSettings checks that the topic keeps the newest model, whole.
-func (d *checks) modelSettings(t *topicInfo) {
-	subject, good := "topic "+t.name, true
-	policy, compact := t.config["cleanup.policy"], d.alter(t.name, "cleanup.policy=compact")
-	switch {
-	case strings.Contains(policy, "delete"):
-		good = false
-		d.fail(cli.Config, subject, fmt.Sprintf("cleanup.policy is %s: the model is deleted after %s", policy, retentionText(t.config)), compact)
-	case policy != "compact":
-		good = false
-		d.warn(subject, fmt.Sprintf("cleanup.policy is %q, not compact: the topic grows forever", policy), compact)
-	}
-	if most, err := strconv.ParseInt(t.config["max.message.bytes"], 10, 64); err == nil && most < int64(d.MaxRecordBytes)+batchOverhead {
-		good = false
-		d.fail(cli.Config, subject, fmt.Sprintf("max.message.bytes is %d, but records of the model have up to %d bytes and a header", most, d.MaxRecordBytes),
-			fmt.Sprintf("%s\nor set max-record-bytes: %d", d.alter(t.name, fmt.Sprintf("max.message.bytes=%d", d.MaxRecordBytes+batchOverhead)), max(1, most-batchOverhead)))
-	}
-	if good {
-		d.ok(subject, "compacted, records of up to %s bytes", t.config["max.message.bytes"])
 	}
 }
 
