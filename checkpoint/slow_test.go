@@ -11,7 +11,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
@@ -66,7 +65,7 @@ func TestSlowDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := registry.Lookup("pegasos")
+	spec, err := registry.Lookup("sbp")
 	if err != nil {
 		t.Fatal(err)
 	}

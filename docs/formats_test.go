@@ -19,7 +19,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
@@ -187,7 +186,7 @@ func TestStateTopic(t *testing.T) {
 func TestModels(t *testing.T) {
 	x := stream.Vec{Val: []float32{0.5, 2}}
 	data, _ := dumps(t, "models.md")
-	spec, err := registry.Lookup("perceptron")
+	spec, err := registry.Lookup("sbp")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,8 +206,8 @@ func TestModels(t *testing.T) {
 		learner  string
 		decision float64
 	}{
-		{"perceptron", 2 - 0.5*(math.Exp(-0.5*9.25)+1)},
-		{"perceptron", 2 - 0.5*(math.Exp(-0.5*9.25)+1)}, // packed
+		{"sbp", 2 - 0.5*(math.Exp(-0.5*9.25)+1)},
+		{"sbp", 2 - 0.5*(math.Exp(-0.5*9.25)+1)}, // packed
 		{"ridge", 2.5},
 		{"frs3vm", 0.58254},
 	} {

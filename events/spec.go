@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -95,6 +94,3 @@ func (f *Field) Summary() string {
 	}
 	return ""
 }
-
-// Names lists the fields of the specification.
-func (s *Spec) Names() []string { return slices.Sorted(maps.Keys(s.Features)) }

@@ -19,7 +19,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/prep"
@@ -212,7 +211,7 @@ func TestReaderOfTheDocs(t *testing.T) {
 			t.Errorf("no learner has kernel %s", k)
 		}
 	}
-	for _, name := range []string{"pegasos", "online"} { // what happens before the model is the same for all
+	for _, name := range []string{"sbp", "online"} { // what happens before the model is the same for all
 		spec, err := registry.Lookup(name)
 		if err != nil {
 			t.Fatal(err)

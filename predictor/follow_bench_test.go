@@ -40,7 +40,7 @@ type versions struct {
 // growing begins with a model of about so many bytes. Labels are random, so
 // that almost every example becomes a support vector.
 func growing(b *testing.B, dim, bytes int) *versions {
-	spec, err := registry.Lookup("pegasos")
+	spec, err := registry.Lookup("sbp")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func (v *versions) learn(n int) {
 func (v *versions) next() *stream.Update {
 	before := v.base
 	v.learn(20)
-	u := &stream.Update{Kind: stream.Full, Model: "m", Learner: "pegasos", Version: v.n, Epoch: 1, Payload: v.base, Created: time.Now()}
+	u := &stream.Update{Kind: stream.Full, Model: "m", Learner: "sbp", Version: v.n, Epoch: 1, Payload: v.base, Created: time.Now()}
 	if v.n%16 != 0 {
 		u.Kind, u.Base, u.Payload = stream.Delta, v.n-1, delta.Diff(before, v.base)
 	}

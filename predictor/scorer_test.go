@@ -42,7 +42,7 @@ func train(values [][]byte, name string, o codec.Options) (*predictor.Predictor,
 		return nil, err
 	}
 	job := trainer.Job{
-		Options:   trainer.Options{Learner: "pegasos", Set: map[string]string{"kernel": "rbf", "gamma": "0.5"}, Seed: 1, Tune: trainer.TuneOff, Warmup: 200},
+		Options:   trainer.Options{Learner: "sbp", Set: map[string]string{"kernel": "rbf", "gamma": "0.5"}, Seed: 1, Tune: trainer.TuneOff, Warmup: 200},
 		Discovery: d,
 		Open:      func(context.Context, stream.Offsets) (stream.Source, error) { return &recordList{values}, nil },
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
@@ -215,13 +214,13 @@ func writeModels(t *testing.T, dir string) {
 			}
 			for _, k := range strings.Split(o.Enum, ",") {
 				add(spec, spec.Tasks[0], 2, map[string]string{"kernel": k}, shapes[1], prep.Options{Scale: prep.Unit})
-				if spec.Name == "pegasos" {
+				if spec.Name == "sbp" {
 					add(spec, spec.Tasks[0], 2, map[string]string{"kernel": k}, shapes[2], prep.Options{Scale: prep.Unit})
 				}
 			}
 		}
 	}
-	for _, name := range []string{"pegasos", "online"} { // what happens before the model is the same for all
+	for _, name := range []string{"sbp", "online"} { // what happens before the model is the same for all
 		spec, err := registry.Lookup(name)
 		if err != nil {
 			t.Fatal(err)

@@ -68,9 +68,6 @@ type Options struct {
 	Warmup int
 	// Every is the number of examples between steps, ≥ 1.
 	Every int
-	// Batches hands out Every examples at a time, and one step is due per batch.
-	// Otherwise a step takes all pending examples.
-	Batches bool
 }
 
 // Buffer collects the examples that arrive between steps, decides which stay in the
@@ -192,23 +189,14 @@ func (b *Buffer) check(x *stream.Example) error {
 // Need says when the next step is due.
 func (b *Buffer) Need() Need {
 	switch {
-	case b.sample == nil && b.growing == nil && !b.o.Batches && b.ready: // first, because cheap learners call Need often
+	case b.sample == nil && b.growing == nil && b.ready: // first, because cheap learners call Need often
 		return Need{Fresh: max(0, b.o.Every-len(b.pending)), Steps: 1}
 	case b.growing != nil:
 		return b.growing.need(b)
 	case b.pools != nil:
 		return b.pools.need(b)
-	case !b.o.Batches:
-		return b.NeedOf(b.o.Every)
 	}
-	want := b.o.Every
-	if !b.ready {
-		want = max(want, b.o.Warmup)
-	}
-	if n := len(b.pending); n < want {
-		return Need{Fresh: want - n, Steps: max(1, want/b.o.Every)}
-	}
-	return Need{Steps: len(b.pending) / b.o.Every}
+	return b.NeedOf(b.o.Every)
 }
 
 // NeedOf is Need for learners whose number of examples between steps varies: every
@@ -282,10 +270,8 @@ func (b *Buffer) Take() *Draw {
 		b.growing.take(b, d)
 	case b.pools != nil:
 		b.pools.take(b, d)
-	case b.o.Batches:
-		b.take(d, b.o.Every)
 	default:
-		b.take(d, len(b.pending))
+		b.take(d)
 	}
 	return d
 }
@@ -294,9 +280,9 @@ func (b *Buffer) Take() *Draw {
 // they point to stays alive until then.
 const few = 16
 
-// take hands out the n oldest pending examples.
-func (b *Buffer) take(d *Draw, n int) {
-	d.Join = b.shift(n)
+// take hands out the pending examples.
+func (b *Buffer) take(d *Draw) {
+	d.Join = b.shift(len(b.pending))
 	if len(d.Join) > 0 {
 		b.ready = true
 	}

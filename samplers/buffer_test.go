@@ -222,7 +222,7 @@ func subjects(t *testing.T) map[string]func() subject {
 	return map[string]func() subject{
 		"everything": plain(Options{Every: 1}),
 		"every 7":    plain(Options{Every: 7, Warmup: 20}),
-		"batches":    plain(Options{Every: 6, Warmup: 20, Batches: true, Policy: Uniform, Size: 9, Hold: true, Seed: 4}),
+		"warm":       plain(Options{Every: 6, Warmup: 20, Policy: Uniform, Size: 9, Hold: true, Seed: 4}),
 		"window":     plain(Options{Every: 4, Policy: Recent, Size: 9}),
 		"first":      plain(Options{Every: 4, Policy: First, Size: 32, Hold: true}),
 		"reservoir":  plain(Options{Every: 4, Policy: Uniform, Size: 9, Seed: 4}),

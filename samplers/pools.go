@@ -129,7 +129,7 @@ func (p *pools) need(b *Buffer) Need {
 }
 
 func (p *pools) take(b *Buffer, d *Draw) {
-	b.take(d, len(b.pending))
+	b.take(d)
 	p.labels += uint64(len(d.Join))
 	if d.Unlabelled = nil; p.queue.len() >= p.o.Batch {
 		d.Unlabelled = p.queue.take(p.o.Batch)

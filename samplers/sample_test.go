@@ -226,19 +226,17 @@ func TestSlots(t *testing.T) {
 
 // A Draw stays what it is until the next Add, however it came about.
 func TestDrawLasts(t *testing.T) {
-	for _, batches := range []bool{false, true} {
-		b := buffer(t, Options{Every: 3, Batches: batches})
-		for seq := uint64(1); seq <= 3000; seq++ {
-			add(t, b, labelled(seq))
-			if seq%1000 > 0 && (seq > 1000 || seq%3 > 0) {
-				continue
-			}
-			first := seq - uint64(len(b.Pending())) + 1
-			join := b.Take().Join
-			for i, x := range slices.Concat(join, b.Take().Join) {
-				if x.Seq != first+uint64(i) {
-					t.Fatalf("example %d in place of %d", x.Seq, first+uint64(i))
-				}
+	b := buffer(t, Options{Every: 3})
+	for seq := uint64(1); seq <= 3000; seq++ {
+		add(t, b, labelled(seq))
+		if seq%1000 > 0 && (seq > 1000 || seq%3 > 0) {
+			continue
+		}
+		first := seq - uint64(len(b.Pending())) + 1
+		join := b.Take().Join
+		for i, x := range slices.Concat(join, b.Take().Join) {
+			if x.Seq != first+uint64(i) {
+				t.Fatalf("example %d in place of %d", x.Seq, first+uint64(i))
 			}
 		}
 	}

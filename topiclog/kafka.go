@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"time"
@@ -76,6 +77,23 @@ func Create(ctx context.Context, cfg kafkaio.Config, topic string, maxDown time.
 func Partitions(ctx context.Context, cfg kafkaio.Config, topic string, maxDown time.Duration) (int, error) {
 	found, err := kafkaio.Partitions(ctx, cfg, []string{topic}, appear, maxDown)
 	return len(found), err
+}
+
+// overhead is more than key, headers and framing add to a record.
+const overhead = 4 << 10
+
+// Unfit says why a topic with these settings cannot keep a log with records of up to
+// maxRecordBytes, and which setting would mend that. It returns "" if the topic can.
+// Unknown settings are assumed to be right.
+func Unfit(config map[string]string, maxRecordBytes int) (why, setting string) {
+	if p, ok := config["cleanup.policy"]; ok && p != "compact" {
+		return fmt.Sprintf("its cleanup.policy is %s, and must be compact: the newest records would be deleted after a while, or the topic grow forever", p), "cleanup.policy=compact"
+	}
+	least := int64(maxRecordBytes) + overhead
+	if n, err := strconv.ParseInt(config["max.message.bytes"], 10, 64); err == nil && n < least {
+		return fmt.Sprintf("its max.message.bytes is %d, and must be %d for records of %d bytes and a header", n, least, maxRecordBytes), fmt.Sprintf("max.message.bytes=%d", least)
+	}
+	return "", ""
 }
 
 // compacted makes segments short: compaction does not touch the newest one. Tombstones

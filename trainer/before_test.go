@@ -97,7 +97,7 @@ func TestModelWithoutProbability(t *testing.T) {
 // TestRecordingFromBefore: a recording is still read.
 func TestRecordingFromBefore(t *testing.T) {
 	res, err := trainer.Run(t.Context(), trainer.Job{
-		Options: trainer.Options{Learner: "pegasos", Tune: trainer.TuneOff},
+		Options: trainer.Options{Learner: "sbp", Tune: trainer.TuneOff},
 		Decoder: libsvm(t),
 		Open: func(_ context.Context, from stream.Offsets) (stream.Source, error) {
 			return fileio.Open([]string{before("moons.ssr")}, fileio.Options{Start: from})
@@ -119,7 +119,7 @@ func TestCheckpointFromBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = trainer.Run(t.Context(), trainer.Job{
-		Options:     trainer.Options{Learner: "pegasos", Tune: trainer.TuneOff, Seed: 1},
+		Options:     trainer.Options{Learner: "sbp", Tune: trainer.TuneOff, Seed: 1},
 		Checkpoints: trainer.Checkpoints{Dir: dir},
 		Open: func(context.Context, stream.Offsets) (stream.Source, error) {
 			t.Error("the stream was opened")
@@ -148,7 +148,7 @@ func TestStateOfVersion2(t *testing.T) {
 	var measures [][]stream.Measure
 	for _, dir := range []string{dir, ""} {
 		res, err := trainer.Run(t.Context(), trainer.Job{
-			Options:     trainer.Options{Learner: "pegasos", Tune: trainer.TuneOff, Seed: 1},
+			Options:     trainer.Options{Learner: "sbp", Tune: trainer.TuneOff, Seed: 1},
 			Decoder:     libsvm(t),
 			Checkpoints: trainer.Checkpoints{Dir: dir},
 			Open: func(_ context.Context, from stream.Offsets) (stream.Source, error) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -37,7 +36,7 @@ func TestTuneAuto(t *testing.T) {
 // TestMisspelt: names that are not right are refused before anything is read,
 // all of them at once, with what was probably meant.
 func TestMisspelt(t *testing.T) {
-	o := Options{Learner: "pegasos", Preset: "papr", Set: map[string]string{"gama": "1", "lambda": "-1"}, Scale: "minmaks", Warmup: -1}
+	o := Options{Learner: "sbp", Preset: "papr", Set: map[string]string{"gama": "1", "lambda": "-1"}, Scale: "minmaks", Warmup: -1}
 	err := o.Validate()
 	for _, want := range []string{"paper", `Set["gama"]`, "gamma", `Set["lambda"]`, "minmaks", "Warmup"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
@@ -53,7 +52,7 @@ func TestMisspelt(t *testing.T) {
 	if !errors.As(err, &bad) || read {
 		t.Errorf("Run: %v, opened %v", err, read)
 	}
-	if _, err := Fit(t.Context(), nil, Options{Learner: "pegasus"}); !strings.Contains(fmt.Sprint(err), `did you mean "pegasos"`) {
+	if _, err := Fit(t.Context(), nil, Options{Learner: "sbpp"}); !strings.Contains(fmt.Sprint(err), `did you mean "sbp"`) {
 		t.Error(err)
 	}
 }
@@ -82,7 +81,7 @@ func (v *values) Close() error { return nil }
 func TestStreamsThatAreNotWhatTheySeem(t *testing.T) {
 	run := func(j Job, list ...string) (Result, error) {
 		v := values(list)
-		j.Learner, j.Warmup = "pegasos", 10
+		j.Learner, j.Warmup = "sbp", 10
 		j.Open = func(context.Context, stream.Offsets) (stream.Source, error) { return &v, nil }
 		return Run(t.Context(), j)
 	}
@@ -124,7 +123,7 @@ func TestStreamsThatAreNotWhatTheySeem(t *testing.T) {
 		}
 	}
 	examples := []stream.Example{{X: stream.Vec{Val: []float32{1}}, Y: 1, Labelled: true}}
-	if _, err := Fit(t.Context(), examples, Options{Learner: "pegasos"}); !errors.As(err, &one) {
+	if _, err := Fit(t.Context(), examples, Options{Learner: "sbp"}); !errors.As(err, &one) {
 		t.Errorf("Fit: %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func TestRunInParts(t *testing.T) {
 	kafkatest.Produce(t, brokers, recs...)
 	job := func(dir string, end int64) trainer.Job {
 		return trainer.Job{
-			Options:     trainer.Options{Learner: "pegasos", Tune: trainer.TuneOff, Warmup: 100},
+			Options:     trainer.Options{Learner: "sbp", Tune: trainer.TuneOff, Warmup: 100},
 			Kafka:       kafkaio.SourceOptions{Config: kafkaio.Config{Brokers: brokers}, Topics: []string{topic}, StopAt: stream.Offsets{{Topic: topic}: end}},
 			Tolerance:   trainer.TolerateData,
 			DeadLetters: ".dlq",
@@ -147,7 +147,7 @@ func TestJoinOfTopics(t *testing.T) {
 	}
 	kafkatest.Produce(t, brokers, recs...)
 	j := trainer.Job{
-		Options: trainer.Options{Learner: "pegasos", Tune: trainer.TuneOff, Warmup: 100, Join: trainer.Join{Topic: labels, Window: 300}},
+		Options: trainer.Options{Learner: "sbp", Tune: trainer.TuneOff, Warmup: 100, Join: trainer.Join{Topic: labels, Window: 300}},
 		Kafka: kafkaio.SourceOptions{
 			Config: kafkaio.Config{Brokers: brokers}, Topics: []string{examples},
 			StopAt: stream.Offsets{{Topic: examples}: 300, {Topic: labels}: 300},
@@ -179,7 +179,7 @@ func TestTopicMadeAgain(t *testing.T) {
 	}
 	fill()
 	j := trainer.Job{
-		Options:     trainer.Options{Learner: "pegasos", Tune: trainer.TuneOff, Warmup: 50},
+		Options:     trainer.Options{Learner: "sbp", Tune: trainer.TuneOff, Warmup: 50},
 		Kafka:       kafkaio.SourceOptions{Config: kafkaio.Config{Brokers: brokers}, Topics: []string{topic}, StopAt: stream.Offsets{{Topic: topic}: 100}},
 		Checkpoints: trainer.Checkpoints{Dir: t.TempDir()},
 		Unfinished:  true,

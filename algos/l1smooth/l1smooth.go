@@ -119,19 +119,13 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 
 // Finish adds the arrivals and solves down to the smallest smoothing.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
-	return l.Refine(ctx, math.MaxInt)
-}
-
-// Refine adds the arrivals and does up to n iterations of a solve down to the
-// smallest smoothing.
-func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 	switch {
 	case len(l.Pending()) > 0 || !l.solving && !l.settled:
 		l.begin(true)
 	case l.solving && !l.full:
 		l.full = true // a solve in progress continues, to the last level
 	}
-	for ; n > 0 && l.solving; n-- {
+	for l.solving {
 		if err := ctx.Err(); err != nil {
 			return algos.Report{}, err
 		}

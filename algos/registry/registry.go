@@ -1,5 +1,5 @@
-// Package registry maps names to learners: the built-in ones, those that a program
-// registers, and the baselines of contrib/baselines if it imports them.
+// Package registry maps names to learners: the built-in ones, and those that a program
+// registers.
 //
 // The API is stable.
 package registry
@@ -33,13 +33,27 @@ var All = []algos.Spec{
 	svrg.SD,
 	svrg.SAGASD,
 	ridge.Spec,
+
+	tsgs3vm.FRS3VM,
+	svrg.SVRG,
+	svrg.SAGA,
+	svrg.Katyusha,
 }
 
-// baselines are the names of the learners registered by contrib/baselines.
-var baselines = []string{"wolfe", "perceptron", "sdca", "smo", "pegasos", "frs3vm", "svrg", "prox-svrg", "saga", "katyusha"}
+// baselines are special cases of other learners.
+var baselines = []string{"frs3vm", "svrg", "saga", "katyusha"}
 
-// IsBaseline reports whether name is a learner of contrib/baselines, which are
-// there to compare others with, not for use. It need not be registered.
+// removed maps learners of earlier versions to what replaces them.
+var removed = map[string]string{
+	"pegasos":    "scs finds a better optimum from the same stream, sbp follows the last examples",
+	"perceptron": "sbp keeps a small kernel model of the last examples",
+	"prox-svrg":  "svrg takes the option l1",
+	"sdca":       "sbp keeps a kernel model of the last examples, scs comes with a duality gap",
+	"smo":        "sbp keeps a kernel model of the last examples, scs comes with a duality gap",
+	"wolfe":      "scs is this method on samples that grow with the stream",
+}
+
+// IsBaseline reports whether name is a learner to compare others with, not for use.
 func IsBaseline(name string) bool { return slices.Contains(baselines, name) }
 
 // Register adds a learner of your own to All, so that trainers find it by name and
@@ -66,8 +80,8 @@ func Lookup(name string) (algos.Spec, error) {
 	if name == "lssvm" {
 		return algos.Spec{}, fmt.Errorf("this program does not have the learner %q: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/scale/lssvm", name)
 	}
-	if IsBaseline(name) {
-		return algos.Spec{}, fmt.Errorf("learner %q is a baseline, and this program has no baselines: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/baselines", name)
+	if advice, ok := removed[name]; ok {
+		return algos.Spec{}, fmt.Errorf("the learner %q has been removed: %s", name, advice)
 	}
 	names := Names()
 	return algos.Spec{}, fmt.Errorf("no learner %q; there are %s%s", name, strings.Join(names, ", "), spell.DidYouMean(name, names))

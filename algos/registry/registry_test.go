@@ -49,6 +49,9 @@ func TestLookup(t *testing.T) {
 	if _, err := registry.Lookup("oracle"); err == nil || !strings.Contains(err.Error(), `"oracle"; there are `+registry.All[0].Name) {
 		t.Errorf("an unknown learner: %v", err)
 	}
+	if _, err := registry.Lookup("pegasos"); err == nil || !strings.Contains(err.Error(), `"pegasos" has been removed: scs`) {
+		t.Errorf("a learner of earlier versions: %v", err)
+	}
 }
 
 // No input makes a model decoder panic; what it accepts works and keeps its

@@ -1,7 +1,6 @@
 package sbp
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -126,43 +125,6 @@ func TestResponsesDoNotDrift(t *testing.T) {
 	}
 }
 
-// Refine does the number of updates asked for, however it is cut into calls,
-// and comes to the same state: restarts stand at powers of two.
-func TestRefine(t *testing.T) {
-	var want []byte
-	for _, cuts := range [][]int{{700}, {100, 28, 128, 1, 443}, {128, 128, 256, 188}} {
-		l := learner(t, map[string]string{"gamma": "2", "c": "10"})
-		for _, x := range moons(150, .2, 5) {
-			if _, err := l.Add(x); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, n := range cuts {
-			before := l.step
-			r, err := l.Refine(t.Context(), n)
-			if err != nil || r.Step != before+uint64(n) {
-				t.Fatalf("%d of %d updates: %v", r.Step-before, n, err)
-			}
-		}
-		// The level is warm-started, by what depends on the cuts.
-		got := l.responses()
-		if want == nil {
-			want = got
-		} else if string(got) != string(want) {
-			t.Errorf("cuts %v: other responses", cuts)
-		}
-	}
-}
-
-// responses returns the responses of the average to six digits.
-func (l *Learner) responses() []byte {
-	var b []byte
-	for _, u := range l.sumU {
-		b = fmt.Appendf(b, "%.6f ", u/l.weight)
-	}
-	return b
-}
-
 // The norms of the iterate and of the average, which ν is found from, are those
 // of all examples with a share, also of those that are frozen.
 func TestNormsWithFrozen(t *testing.T) {
@@ -251,7 +213,8 @@ func TestStateRefusesLevels(t *testing.T) {
 		{func(l *Learner) { l.reach = -1 }, false},
 	} {
 		l := filled(t, map[string]string{"gamma": "2"}, moons(50, .2, 5))
-		if _, err := l.Refine(t.Context(), 20); err != nil {
+		l.arrive()
+		if err := l.batch(t.Context(), 20); err != nil {
 			t.Fatal(err)
 		}
 		c.change(l)

@@ -7,7 +7,6 @@ package sbp
 import (
 	"context"
 	"math"
-	"math/bits"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/expansion"
@@ -190,36 +189,6 @@ func (l *Learner) batch(ctx context.Context, n int) error {
 	}
 	l.settle()
 	return nil
-}
-
-// firstRestart is the number of updates after which Refine begins the first new
-// average: earlier iterates are useless.
-const firstRestart = 128
-
-// Refine adds the pending examples and does n updates, for work on a fixed set of
-// examples as in the paper's experiments. Unless restarts are turned off, ν is
-// adapted and a uniform average restarts whenever the number of updates reaches a
-// power of two.
-func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
-	l.arrive()
-	for n > 0 {
-		k := n
-		if l.opt.Restart > 0 {
-			next := uint64(firstRestart)
-			if l.step >= next {
-				if next = 1 << (bits.Len64(l.step) - 1); next == l.step {
-					l.restart(1, 0)
-				}
-				next *= 2
-			}
-			k = int(min(uint64(n), next-l.step))
-		}
-		if err := l.batch(ctx, k); err != nil {
-			return algos.Report{}, err
-		}
-		n -= k
-	}
-	return l.Report(), nil
 }
 
 // lambda returns the ridge weight that ν is to belong to.

@@ -1,7 +1,6 @@
 package svrg
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -13,41 +12,28 @@ import (
 
 // options are those of all methods of the family; the tags say what they mean.
 type options struct {
-	Loss   string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
-	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
-	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda1" doc:"ridge weight"`
-	L1     float64 `opt:"l1" default:"0" range:"[0,inf)" paper:"lambda2" doc:"Lasso weight, which makes weights 0"`
-	Buffer int     `opt:"buffer" default:"10000" range:"[1,1e8]" paper:"n" doc:"examples held"`
+	Loss     string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
+	C        float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
+	Lambda   float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda1" doc:"ridge weight"`
+	L1       float64 `opt:"l1" default:"0" range:"[0,inf)" paper:"lambda2" doc:"Lasso weight, which makes weights 0"`
+	Buffer   int     `opt:"buffer" default:"10000" range:"[1,1e8]" paper:"n" doc:"examples held"`
+	Keep     string  `opt:"keep" default:"window" enum:"window,reservoir,balanced" doc:"the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
+	Refresh  float64 `opt:"refresh" default:"0.1" range:"(0,100]" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
+	Features int     `opt:"dims" alias:"dim" default:"4194304" range:"[1,16777216]" doc:"most features; memory is about 100 bytes for each up to the last one seen"`
 
 	Bias   float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                                                       // the square of a constant feature, which gives the model a bias: regularised by lambda, not by l1; 0 for none
 	Epochs int     `opt:"epochs" fixed:"1" range:"[1,1e5]"`                                                     // epochs at a refresh
 	Final  int     `opt:"final" fixed:"30" range:"[0,1e6]"`                                                     // most epochs at the end of a bounded stream
 	Tol    float64 `opt:"tol" alias:"tolerance" fixed:"1e-6" range:"[0,1]"`                                     // the final epochs end once the objective is certified to be within this share of its minimum
-	Batch  int     `opt:"batch" fixed:"1" range:"[1,1e6]"`                                                      // examples whose gradients make a step
 	Rate   float64 `opt:"rate" fixed:"auto" range:"(0,100]" auto:"the best usual one of the method, 0.25 to 1"` // step size times L, the largest curvature of an example's loss
 	Draw   string  `opt:"draw" fixed:"long" enum:"long,uniform"`                                                // examples for steps: long ones more often and with less weight, so that their mean curvature counts; or all alike
-}
 
-// plainOptions are those of the baselines.
-type plainOptions struct {
-	options
-	Keep     string  `opt:"keep" fixed:"window" enum:"window,reservoir,balanced"`  // the examples held
-	Refresh  float64 `opt:"refresh" fixed:"0.1" range:"(0,100]"`                   // arrivals between refreshes of the model, as a multiple of the examples held
-	Features int     `opt:"dims" alias:"dim" fixed:"4194304" range:"[1,16777216]"` // most features
-}
-
-// sdOptions are those of svrg-sd and saga-sd, which also have momentum and
-// sufficient decrease.
-type sdOptions struct {
-	options
-	Keep     string  `opt:"keep" default:"window" enum:"window,reservoir,balanced" doc:"the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
-	Refresh  float64 `opt:"refresh" default:"0.1" range:"(0,100]" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
-	Features int     `opt:"dims" alias:"dim" default:"4194304" range:"[1,16777216]" doc:"most features; memory is about 100 bytes for each up to the last one seen"`
-
+	// Only svrg-sd and saga-sd have sufficient decrease.
 	Decrease float64 `opt:"decrease" fixed:"0.001" range:"[0,1]"` // share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone
 	Theta    string  `opt:"theta" fixed:"auto" enum:"auto,gram"`  // how the scale is found: from the Gram matrix; auto: up to 64 coordinates only, and else in the first step of an epoch
 
 	_ struct{} `opt:"variant" fixed:"auto"`
+	_ struct{} `opt:"batch" fixed:"1"`
 }
 
 // width of the parabola that smooths the hinge, in units of the margin: that of
@@ -70,22 +56,16 @@ var gone = map[string]string{
 
 // params returns the options of a method in the solver's terms, where 0 is the
 // method's usual value.
-func (o *sdOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
+func (o *options) params(m *finitesum.Method, seed uint64) finitesum.Params {
 	rate := o.Rate
 	if math.IsNaN(rate) {
 		rate = 0
 	}
-	return finitesum.Params{
-		Method: m, Seed: seed, Rate: rate, Batch: o.Batch, Weighted: o.Draw == "long",
-		Sigma: sigma, Decrease: o.Decrease, Delta: delta,
+	p := finitesum.Params{Method: m, Seed: seed, Rate: rate, Weighted: o.Draw == "long", Sigma: sigma, Delta: delta}
+	if m == finitesum.SVRGSD || m == finitesum.SAGASD {
+		p.Decrease = o.Decrease
 	}
-}
-
-// sufficient and plain give the options of all methods one type. Methods without
-// momentum ignore those that plain lacks.
-func sufficient(o sdOptions) sdOptions { return o }
-func plain(o plainOptions) sdOptions {
-	return sdOptions{options: o.options, Keep: o.Keep, Refresh: o.Refresh, Features: o.Features}
+	return p
 }
 
 // lossOf returns the loss for a task.
@@ -106,13 +86,13 @@ func lossOf(name string, task algos.Task) (finitesum.Loss, error) {
 
 const paper = "Shang, Liu, Zhou, Cheng, Ng, Yoshida: Guaranteed Sufficient Decrease for Stochastic Variance Reduced Gradient Optimization, AISTATS 2018, "
 
-// spec makes the Spec of a method with the options O.
-func spec[O any](m *finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error, all func(O) sdOptions) algos.Spec {
+// spec makes the Spec of a method.
+func spec(m *finitesum.Method, summary, when, paper string, presets map[string]map[string]string) algos.Spec {
 	return algos.Define(algos.SpecInfo{
 		Name: m.String(), Summary: summary, When: when, Paper: paper, Kind: algos.Linear,
 		Tasks:   []algos.Task{algos.Classify, algos.Regress},
 		Presets: presets, Gone: gone,
-	}, validate, func(env algos.Env, o O) (algos.Learner, error) { return newLearner(env, m, all(o)) }, model.DecodeLinear)
+	}, nil, func(env algos.Env, o options) (algos.Learner, error) { return newLearner(env, m, o) }, model.DecodeLinear)
 }
 
 // with returns the presets: the paper's with further options, and one for
@@ -130,23 +110,14 @@ func with(more map[string]string) map[string]map[string]string {
 var (
 	SD = spec(finitesum.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
 		"linear ridge, Lasso and elastic-net models for classification and regression, to an optimum with a certificate, on a window or a sample of the stream",
-		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), nil, sufficient)
+		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}))
 	SAGASD = spec(finitesum.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
 		"as svrg-sd, with a number for each example instead of full gradients",
-		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil, sufficient)
+		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}))
 	SVRG = spec(finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
-		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *plainOptions) error {
-			if o.L1 != 0 {
-				return errL1
-			}
-			return nil
-		}, plain)
-	ProxSVRG = spec(finitesum.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
-		"Xiao, Zhang: A Proximal Stochastic Gradient Method with Progressive Variance Reduction, SIAM J. Optim. 2014", with(nil), nil, plain)
+		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013; with l1 the step of Xiao, Zhang, SIAM J. Optim. 2014", with(nil))
 	SAGA = spec(finitesum.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
-		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), nil, plain)
+		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil))
 	Katyusha = spec(finitesum.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
-		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), nil, plain)
+		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil))
 )
-
-var errL1 = errors.New("option l1 is not for svrg: prox-svrg has the prox step that it takes")

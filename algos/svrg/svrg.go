@@ -34,7 +34,7 @@ import (
 // use.
 type Learner struct {
 	*samplers.Buffer
-	opt    sdOptions
+	opt    options
 	par    finitesum.Params
 	loss   finitesum.Loss
 	prob   *finitesum.Problem
@@ -55,7 +55,7 @@ type note struct{ objective, norm, bound, eta, thetaMin, thetaMax float64 }
 
 const autoGram = 64 // see option theta
 
-func newLearner(env algos.Env, m *finitesum.Method, o sdOptions) (algos.Learner, error) {
+func newLearner(env algos.Env, m *finitesum.Method, o options) (algos.Learner, error) {
 	loss, err := lossOf(o.Loss, env.Task)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-var specs = []algos.Spec{SD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha}
+var specs = []algos.Spec{SD, SAGASD, SVRG, SAGA, Katyusha}
 
 // Every combination that takes another path through the code. The defaults are tested
 // with the registry.
@@ -25,11 +25,10 @@ func TestConformanceOfOptions(t *testing.T) {
 	}{
 		{SD, map[string]string{"lambda": "0", "l1": "0.001", "keep": "reservoir", "epochs": "3"}},
 		{SD, map[string]string{"lambda": "0", "l1": "0.001"}},
-		{SD, map[string]string{"loss": "squared", "theta": "gram", "keep": "balanced", "batch": "4"}},
+		{SD, map[string]string{"loss": "squared", "theta": "gram", "keep": "balanced"}},
 		{SD, map[string]string{"loss": "logistic", "refresh": "0.5", "bias": "4"}},
 		{SAGASD, map[string]string{"loss": "squared", "l1": "0.001", "decrease": "1"}},
-		{SVRG, map[string]string{}},
-		{ProxSVRG, map[string]string{"l1": "0.001"}},
+		{SVRG, map[string]string{"l1": "0.001"}},
 		{SAGA, map[string]string{"loss": "logistic", "keep": "reservoir"}},
 		{Katyusha, map[string]string{"lambda": "0", "l1": "0.001", "final": "100"}},
 	} {
@@ -168,7 +167,7 @@ func TestFrozen(t *testing.T) {
 // A Lasso model has few weights that are not 0, whatever the mean of the
 // iterates holds, and they are the ones that matter.
 func TestLassoIsSparse(t *testing.T) {
-	for _, spec := range []algos.Spec{SD, SAGASD, ProxSVRG, SAGA, Katyusha} {
+	for _, spec := range []algos.Spec{SD, SAGASD, SVRG, SAGA, Katyusha} {
 		l, err := spec.New(algos.Env{Seed: 4, Task: algos.Regress}, map[string]string{"l1": "0.5", "final": "200"})
 		if err != nil {
 			t.Fatal(err)
@@ -187,10 +186,21 @@ func TestLassoIsSparse(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
-	if err := SVRG.Check(map[string]string{"l1": "0.1"}); err == nil {
-		t.Error("svrg takes l1")
+// Only the methods with sufficient decrease keep a Gram matrix.
+func TestGramOnlyForDecrease(t *testing.T) {
+	for _, spec := range specs {
+		l, err := spec.New(algos.Env{Seed: 4, Task: algos.Regress}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		algostest.Feed(t, l, draw(50, 3, 2)...)
+		if want := spec.Name == "svrg-sd" || spec.Name == "saga-sd"; (l.(*Learner).gram != nil) != want {
+			t.Errorf("%s: a Gram matrix: %v", spec.Name, !want)
+		}
 	}
+}
+
+func TestRefusals(t *testing.T) {
 	if _, err := SD.New(algos.Env{Task: algos.Regress}, map[string]string{"loss": "hinge"}); err == nil {
 		t.Error("hinge loss in regression")
 	}

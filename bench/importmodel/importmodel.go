@@ -100,6 +100,6 @@ func read(r io.Reader) (*pipeline.Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Models of pegasos are kernel expansions.
-	return &pipeline.Pipeline{Learner: "pegasos", Task: algos.Classify, Transform: new(prep.Transform), Model: m}, nil
+	// Models of sbp are kernel expansions.
+	return &pipeline.Pipeline{Learner: "sbp", Task: algos.Classify, Transform: new(prep.Transform), Model: m}, nil
 }

@@ -24,7 +24,6 @@ import (
 	"syscall"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines" // for -learners
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/predictor"

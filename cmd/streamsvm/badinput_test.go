@@ -100,7 +100,7 @@ func TestBadInputs(t *testing.T) {
 		for _, v := range []string{goodValues[b.codec][0], b.value, goodValues[b.codec][1]} {
 			kafkatest.Produce(t, c.brokers, stream.Record{Topic: topic, Value: []byte(v)})
 		}
-		args := []string{"train", "--topics", topic, "--codec", b.codec, "--brokers", strings.Join(c.brokers, ","), "--until-end", "--labels", "pm1", "--events", "vectors", "--learner", "pegasos", "--tune=off", "--warmup", "1"}
+		args := []string{"train", "--topics", topic, "--codec", b.codec, "--brokers", strings.Join(c.brokers, ","), "--until-end", "--labels", "pm1", "--events", "vectors", "--learner", "sbp", "--tune=off", "--warmup", "1"}
 		if b.codec == "csv" {
 			args = append(args, "--label-column", "last")
 		}

@@ -280,7 +280,6 @@ func tableRow(t *testing.T, page, row string) {
 // cheaper has more flags for learners that would not keep pace with the writer.
 var cheaper = map[string][]string{
 	"sbp":    {"--set", "buffer=500", "--set", "updates=2"},
-	"smo":    {"--set", "buffer=300"},
 	"frs3vm": {"--set", "labels=200"},
 }
 

@@ -28,7 +28,7 @@ labels: pm1
 model-topic: models
 checkpoint: /var/lib/streamsvm
 checkpoint-interval: 10s
-learner: pegasos
+learner: sbp
 set: {c: 10, gamma: 0.5}
 train:
   listen: 127.0.0.1:9100
@@ -50,7 +50,7 @@ func TestConfigTypos(t *testing.T) {
 		{"model-topic:", "modelTopic:", `5: no setting "modelTopic"; did you mean "model-topic"?`},
 		{"checkpoint:", "checkpiont:", `6: no setting "checkpiont"; did you mean "checkpoint"?`},
 		{"checkpoint-interval:", "checkpoint-intervall:", `7: no setting "checkpoint-intervall"; did you mean "checkpoint-interval"?`},
-		{"learner: pegasos\nset: {c: 10, gamma: 0.5}", "lerner: pegasos", `8: no setting "lerner"; did you mean "learner"?`},
+		{"learner: sbp\nset: {c: 10, gamma: 0.5}", "lerner: sbp", `8: no setting "lerner"; did you mean "learner"?`},
 		{"train:", "trian:", `10: no setting or command "trian"; did you mean "train"?`},
 		{"  tolerance:", "  tolerence:", `12: no setting "tolerence"; did you mean "tolerance"?`},
 		{"  tolerance: data", "  model: x", `12: the command train has no setting "model"; did you mean "model-name"?`},
@@ -65,10 +65,10 @@ func TestConfigTypos(t *testing.T) {
 		{"labels: pm1", "labels: 0/1", `:4: labels: option Labels is "0/1", want pm1, 01, 12, or two labels with a comma between them, the negative one first`},
 		{"interval: 10s", "interval: 10", `7: checkpoint-interval = "10": the unit is missing; did you mean "10s"?`},
 		{"interval: 10s", "interval: 10 s", `7: checkpoint-interval = "10 s": want a time with its unit, such as 500ms, 10s or 1h30m; did you mean "10s"?`},
-		{"learner: pegasos", "learner: pegasus", `did you mean "pegasos"?`},
-		{"gamma:", "gama:", `9: set.gama: learner pegasos: no option "gama"; did you mean "gamma"?`},
-		{"c: 10", "c: -1", `9: set.c: learner pegasos: option c = "-1": outside`},
-		{"gamma: 0.5", "gamma: wide", `9: set.gamma: learner pegasos: option gamma = "wide": not a number`},
+		{"learner: sbp", "learner: sbpp", `did you mean "sbp"?`},
+		{"gamma:", "gama:", `9: set.gama: learner sbp: no option "gama"; did you mean "gamma"?`},
+		{"c: 10", "c: -1", `9: set.c: learner sbp: option c = "-1": outside`},
+		{"gamma: 0.5", "gamma: wide", `9: set.gamma: learner sbp: option gamma = "wide": not a number`},
 		{"brokers: [kafka-1:9092", "brokers: [kafka-1", `1: brokers: kafka: broker address "kafka-1" is not host:port`},
 		{"listen: 127.0.0.1:9100", "listen: 9100", `11: listen: "9100" is not HOST:PORT; did you mean "127.0.0.1:9100"?`},
 		{"tolerance: data", "tolerance: Data", `12: tolerance = "Data": want one of none, data, all; did you mean "data"?`},

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 
-	_ "github.com/streamsvm/streamsvm/contrib/baselines" // registers its learners
 	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/contrib/registry"
 	_ "github.com/streamsvm/streamsvm/contrib/scale" // adds its commands

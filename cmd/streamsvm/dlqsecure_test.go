@@ -31,7 +31,7 @@ func TestSecureReplayACLs(t *testing.T) {
 					t.Fatal(err)
 				}
 				must(t, append([]string{"copy", file, "--topic", topic, "-q"}, as("admin")...)...)
-				must(t, append([]string{"train", "--topics", topic, "--codec", "libsvm", "--labels", "pm1", "--dlq", "--tolerance", "data", "--until-end", "-q", "--learner", "pegasos", "--tune=off", "--warmup", "1"}, as("admin")...)...)
+				must(t, append([]string{"train", "--topics", topic, "--codec", "libsvm", "--labels", "pm1", "--dlq", "--tolerance", "data", "--until-end", "-q", "--learner", "sbp", "--tune=off", "--warmup", "1"}, as("admin")...)...)
 
 				lines := strings.ReplaceAll(must(t, append([]string{"config", "acls", "dlq", "--", "--topics", topic, "--group", group}, as("trainer")...)...), "--topic "+topic+" ", "--topic "+topic)
 				away := strings.NewReplacer("T.dlq", topic+".dlq", "--topic T", "--topic "+topic, "G", group).Replace(without)

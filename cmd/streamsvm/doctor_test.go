@@ -90,7 +90,7 @@ func TestDoctor(t *testing.T) {
 	kafkatest.Create(t, plain, "cut", 1, nil)
 	kafkatest.Produce(t, plain, examples("cut", 60)...)
 	behind := filepath.Join(t.TempDir(), "state")
-	must(t, "train", "--brokers", plain[0], "--topics", "cut", "--until-end", "--checkpoint", behind, "--learner", "pegasos", "--tune=off", "--warmup", "10", "-q")
+	must(t, "train", "--brokers", plain[0], "--topics", "cut", "--until-end", "--checkpoint", behind, "--learner", "sbp", "--tune=off", "--warmup", "10", "-q")
 	kafkatest.Produce(t, plain, examples("cut", 60)...)
 	kafkatest.DeleteRecords(t, plain, "cut", 0, 100)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,7 +104,7 @@ func TestDoctor(t *testing.T) {
 	}
 
 	at := func(addr ...string) []string { return []string{"--brokers", strings.Join(addr, ",")} }
-	good := []string{"--topics", "clicks", "--model-topic", "models", "--learner", "pegasos", "--tune=off", "--warmup", "10"}
+	good := []string{"--topics", "clicks", "--model-topic", "models", "--learner", "sbp", "--tune=off", "--warmup", "10"}
 	for _, c := range []struct {
 		name string
 		args []string
@@ -123,8 +123,8 @@ func TestDoctor(t *testing.T) {
 		{"advertised listener", at(misadvertised(t, free.Addr().String())), "advertised listener " + free.Addr().String() + ": broker 0 tells clients to find it there, but connect: nothing listens there", "set advertised.listeners"},
 		{"topic", append(at(plain...), "--topics", "klicks"), `topic klicks: it does not exist; did you mean "clicks"?`, "kafka-topics.sh --bootstrap-server " + plain[0] + " --create --topic klicks"},
 		{"partition", append(at(plain...), "--partitions", "5"), "topic clicks: it has no partition 5, only 2", ""},
-		{"deleted models", append(at(plain...), "--model-topic", "fading"), "topic fading: cleanup.policy is delete: the model is deleted after 24h", "--entity-name fading --add-config cleanup.policy=compact"},
-		{"record limit", append(at(plain...), "--model-topic", "small"), "topic small: max.message.bytes is 100000, but records of the model have up to 921600 bytes", "max.message.bytes=925696\n         or set max-record-bytes: 95904"},
+		{"deleted models", append(at(plain...), "--model-topic", "fading"), "topic fading: its cleanup.policy is delete, and must be compact", "--entity-name fading --add-config cleanup.policy=compact"},
+		{"record limit", append(at(plain...), "--model-topic", "small"), "topic small: its max.message.bytes is 100000, and must be 925696 for records of 921600 bytes and a header", "max.message.bytes=925696"},
 		{"codec", append(at(plain...), "--topics", "text"), "records: none of the first 2 can be read as json: text/0 offset 0: ", "-> streamsvm train --topics text --codec libsvm "},
 		{"retention", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", ""), "topic cut partition 0: retention has overtaken the checkpoint: it goes on at offset 60, but the topic begins at 100; 40 records are lost", "--on-out-of-range earliest"},
 		{"other settings", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", "", "--set", "c=0.7", "--on-out-of-range", "earliest"), "checkpoint " + behind + ": ", "use the settings that it was written with"},
@@ -134,7 +134,7 @@ func TestDoctor(t *testing.T) {
 		{"no permission on the model", append(as(user, secret), "--model-name", "other"), "transactions: user trainer has no permission WRITE on transactional id streamsvm.model.models.other", "--operation Write --transactional-id streamsvm.model.models.other"},
 		{"too few brokers for transactions", at(replicating(t, 3)...), "transactions: transaction.state.log.replication.factor is 3 at broker 0, and there are 1 brokers", "set transaction.state.log.replication.factor=1"},
 		{"no permission for the group", append(as(user, secret), "--group", "other"), "group other: user trainer has no permission READ", "--operation Read --group other"},
-		{"learner", append(at(plain...), "--learner", "pegasus"), `settings: --learner: no learner "pegasus"`, ""},
+		{"learner", append(at(plain...), "--learner", "sbpp"), `settings: --learner: no learner "sbpp"`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")
@@ -264,7 +264,7 @@ func TestDryRun(t *testing.T) {
 	models := kafkatest.Name(t, brokers)
 	dir := t.TempDir()
 	base := []string{"train", "--dry-run", "--brokers", strings.Join(brokers, ","), "--topics", topic, "--model-topic", models, "--group", "g-" + models,
-		"--checkpoint", filepath.Join(dir, "a", "state"), "--record", filepath.Join(dir, "run.ssr"), "--dlq", "--learner", "pegasos", "--tune=off", "--warmup", "10"}
+		"--checkpoint", filepath.Join(dir, "a", "state"), "--record", filepath.Join(dir, "run.ssr"), "--dlq", "--learner", "sbp", "--tune=off", "--warmup", "10"}
 	for _, c := range []struct {
 		args []string
 		code cli.Code

@@ -51,7 +51,7 @@ func TestModelExport(t *testing.T) {
 	path := modelFile(t, 600)
 	out := must(t, "model", "export", path)
 	m := decode[exportedModel](t, out)
-	if m.Format != "streamsvm-model" || m.Version != 2 || m.Learner != "pegasos" || m.Task != "classify" || m.Origin != nil || m.Model.Kind != "kernel" || len(m.Model.Coef) == 0 {
+	if m.Format != "streamsvm-model" || m.Version != 2 || m.Learner != "sbp" || m.Task != "classify" || m.Origin != nil || m.Model.Kind != "kernel" || len(m.Model.Coef) == 0 {
 		t.Errorf("exported %+v", m)
 	}
 	other := filepath.Join(t.TempDir(), "other")
@@ -183,7 +183,7 @@ func TestModelTopic(t *testing.T) {
 			pubs[model] = pub
 		}
 		u := &stream.Update{
-			Kind: stream.Full, Model: model, Learner: "pegasos", Version: version, Base: base, Epoch: 3, Step: 7, Examples: 100 * version,
+			Kind: stream.Full, Model: model, Learner: "sbp", Version: version, Base: base, Epoch: 3, Step: 7, Examples: 100 * version,
 			Offsets: stream.Offsets{{Topic: "in", ID: 2}: 55}, Created: time.UnixMilli(1_700_000_000_000),
 			Evaluation: []stream.Measure{{Name: "prequential_accuracy", Value: 0.75}}, Payload: payload, Hash: xxhash.Sum64(payload),
 		}
@@ -247,7 +247,7 @@ func TestModelTopic(t *testing.T) {
 	if want := []string{"full 4 current", "delta 5 applied"}; !slices.Equal(states, want) {
 		t.Errorf("updates %v, want %v", states, want)
 	}
-	if n := clicks.Newest; n.Version != 5 || n.Epoch != 3 || n.Step != 7 || n.Bytes != len(payloads[1]) || n.Learner != "pegasos" || n.ModelKind != "kernel" ||
+	if n := clicks.Newest; n.Version != 5 || n.Epoch != 3 || n.Step != 7 || n.Bytes != len(payloads[1]) || n.Learner != "sbp" || n.ModelKind != "kernel" ||
 		n.Evaluation["prequential_accuracy"] != 0.75 || len(n.Offsets) != 1 || n.Offsets[0].Next != 55 {
 		t.Errorf("newest %+v", n)
 	}

@@ -52,7 +52,7 @@ func (f *faults) clean(topic string) string {
 func (f *faults) args(topic, state string, more ...string) []string {
 	f.names = append(f.names, topic, "TOPIC", state, "DIR")
 	return slices.Concat([]string{"train", "--brokers", strings.Join(f.brokers, ","), "--topics", topic, "--checkpoint", state, "--checkpoint-interval", "0",
-		"--learner", "pegasos", "--tune=off", "--warmup", "10"}, more)
+		"--learner", "sbp", "--tune=off", "--warmup", "10"}, more)
 }
 
 // state returns a path for a checkpoint directory.
@@ -252,7 +252,7 @@ func (f *faults) topics() {
 	kafkatest.Produce(t, f.brokers, slices.Concat(good[:20], []stream.Record{wide}, good[20:])...)
 	limited := func(state string, more ...string) []string {
 		args := f.args(topic, state, append([]string{"--until-end", "--set", "dims=8"}, more...)...)
-		args[slices.Index(args, "pegasos")] = "l1smooth"
+		args[slices.Index(args, "sbp")] = "l1smooth"
 		return args
 	}
 	state = f.state()

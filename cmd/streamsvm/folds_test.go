@@ -22,7 +22,7 @@ func TestFolds(t *testing.T) {
 		return path
 	}
 	rows := strings.SplitAfter(must(t, "generate", "moons", "--count", "205"), "\n")[:205]
-	args := []string{"--learner", "sdca", "--seed", "3", "-q", "--json", "-"}
+	args := []string{"--learner", "sbp", "--seed", "3", "-q", "--json", "-"}
 	got := decode[result](t, must(t, append([]string{"replay", write("all.libsvm", rows)}, args...)...)).Folds
 	if got == nil || got.Folds != 10 {
 		t.Fatalf("%+v", got)
@@ -55,7 +55,7 @@ func TestFolds(t *testing.T) {
 	if e := float64(got.Accuracy.Error); !(e > 0 && e < 0.1) {
 		t.Errorf("standard error %v", e)
 	}
-	if out := must(t, "replay", filepath.Join(dir, "all.libsvm"), "-q", "--learner", "sdca"); !strings.Contains(out, "in cross-validation of 10 folds") {
+	if out := must(t, "replay", filepath.Join(dir, "all.libsvm"), "-q", "--learner", "sbp"); !strings.Contains(out, "in cross-validation of 10 folds") {
 		t.Error(out)
 	}
 }

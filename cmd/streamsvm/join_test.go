@@ -214,7 +214,7 @@ func TestTwoTopics(t *testing.T) {
 		learner string
 		set     []string
 		learned int
-	}{{"pegasos", nil, n}, {"tsgs3vm", few, n * (1 + ratio)}} {
+	}{{"sbp", nil, n}, {"tsgs3vm", few, n * (1 + ratio)}} {
 		t.Run(of.learner, func(t *testing.T) {
 			c := newCluster(t)
 			labelled, unlabelled := kafkatest.Topic(t, c.brokers, 2, nil), kafkatest.Topic(t, c.brokers, 3, nil)

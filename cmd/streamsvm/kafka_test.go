@@ -23,7 +23,7 @@ import (
 )
 
 // learn are the flags of a quick learner.
-var learn = []string{"--learner", "pegasos", "--tune=off", "--warmup", "200", "-q"}
+var learn = []string{"--learner", "sbp", "--tune=off", "--warmup", "200", "-q"}
 
 // cluster is what the tests of this file share: a broker and topic names.
 type cluster struct {
@@ -69,7 +69,7 @@ func TestProduceTrainSubscribePredict(t *testing.T) {
 	}
 
 	u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json", "--save", saved))
-	if u.Version != s.ModelVersion || u.Examples != 4000 || u.Learner != "pegasos" || u.Model != "model" {
+	if u.Version != s.ModelVersion || u.Examples != 4000 || u.Learner != "sbp" || u.Model != "model" {
 		t.Errorf("the subscriber got %+v, the checkpoint says %+v", u, s)
 	}
 	file := filepath.Join(saved, "model.ssm")
@@ -179,7 +179,7 @@ func TestDeadLettersAndTolerance(t *testing.T) {
 	}
 	kafkatest.Produce(t, c.brokers, recs...)
 	state := filepath.Join(t.TempDir(), "state")
-	base := []string{"train", "--topics", topic, "--until-end", "--checkpoint", state, "--learner", "pegasos", "--tune=off", "--warmup", "10", "-q",
+	base := []string{"train", "--topics", topic, "--until-end", "--checkpoint", state, "--learner", "sbp", "--tune=off", "--warmup", "10", "-q",
 		"--brokers", strings.Join(c.brokers, ",")}
 
 	code, _, errText := streamsvm(t.Context(), base...)

@@ -23,7 +23,7 @@ The [baselines](#baselines) stand at the end.
 const baselinesIntro = `
 ## Baselines
 
-Learners to compare others with. A build with ` + "`-tags core`" + ` has none; a Go program has them if it imports ` + "`github.com/streamsvm/streamsvm/contrib/baselines`" + `.
+Learners to compare others with: special cases of those above.
 `
 
 // learnersDoc returns docs/learners.md.

@@ -30,7 +30,7 @@ func TestTopicMadeAnew(t *testing.T) {
 	topic := kafkatest.Topic(t, brokers, 1, nil)
 	kafkatest.Produce(t, brokers, examples(topic, 50)...)
 	state := filepath.Join(t.TempDir(), "state")
-	settings := []string{"--brokers", strings.Join(brokers, ","), "--topics", topic, "--checkpoint", state, "--learner", "pegasos", "--tune=off", "--warmup", "10"}
+	settings := []string{"--brokers", strings.Join(brokers, ","), "--topics", topic, "--checkpoint", state, "--learner", "sbp", "--tune=off", "--warmup", "10"}
 	train := append([]string{"train", "--until-end", "-q"}, settings...)
 	must(t, train...)
 	must(t, train...) // the same topic: nothing to object to
@@ -90,10 +90,10 @@ func TestExitCodesAreListed(t *testing.T) {
 		{t.Context(), cli.OK, []string{"--version"}},
 		{t.Context(), cli.Findings, []string{"config", "lint", typo}},
 		{t.Context(), cli.Usage, []string{"train", "--topix"}},
-		{t.Context(), cli.Data, []string{"replay", bad, "--learner", "pegasos"}},
+		{t.Context(), cli.Data, []string{"replay", bad, "--learner", "sbp"}},
 		{t.Context(), cli.Unavailable, []string{"train", "--brokers", brokers, "--topics", "no-such-topic"}},
 		{t.Context(), cli.IO, []string{"generate", "moons", "--count", "1", "--out", filepath.Join(dir, "no", "such", "directory")}},
-		{over, cli.Temporary, []string{"replay", data, "--learner", "pegasos"}},
+		{over, cli.Temporary, []string{"replay", data, "--learner", "sbp"}},
 		{t.Context(), cli.Config, []string{"train", "--config", typo}},
 	} {
 		code, out, errText := streamsvm(c.ctx, c.args...)
@@ -120,7 +120,7 @@ func TestSecondSignal(t *testing.T) {
 	// Nothing is published before the end, so that there is something to wait
 	// for then.
 	p := process(t, "train", "--brokers", addr, "--topics", "examples", "--model-topic", "models", "--checkpoint", state, "--checkpoint-interval", "0s",
-		"--shutdown-timeout", "10m", "--learner", "pegasos", "--tune=off", "--warmup", "200")
+		"--shutdown-timeout", "10m", "--learner", "sbp", "--tune=off", "--warmup", "200")
 	p.Stderr = nil
 	progress, err := p.StderrPipe()
 	if err == nil {

@@ -128,7 +128,7 @@ func TestBadMessages(t *testing.T) {
 		kafkatest.Produce(t, brokers, goodRecs...)
 		kafkatest.Produce(t, brokers, mixedRecs...)
 		dir := t.TempDir()
-		args := []string{"train", "--brokers", strings.Join(brokers, ","), "--codec", codec, "--until-end", "--learner", "pegasos", "--tune=off", "--warmup", "10", "-q",
+		args := []string{"train", "--brokers", strings.Join(brokers, ","), "--codec", codec, "--until-end", "--learner", "sbp", "--tune=off", "--warmup", "10", "-q",
 			"--max-features", "100", "--tolerance", "data", "--dlq", "--log-level", "error"}
 		if codec == "csv" {
 			args = append(args, "--label-column", "last")

@@ -65,7 +65,7 @@ func TestSecureACLsAreMinimal(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				state := filepath.Join(t.TempDir(), "state")
-				settings = append(settings, "--checkpoint", state, "--checkpoint-every", "30", "--learner", "pegasos", "--tune=off", "--warmup", "50", "--codec", "libsvm")
+				settings = append(settings, "--checkpoint", state, "--checkpoint-every", "30", "--learner", "sbp", "--tune=off", "--warmup", "50", "--codec", "libsvm")
 
 				// Doctor cannot see what may be done to a topic before it is there.
 				doctor := func() bool {

@@ -19,7 +19,7 @@ func TestWithoutModel(t *testing.T) {
 	empty, missing := kafkatest.Topic(t, c.brokers, 1, nil), c.name()
 	at := []string{"--brokers", strings.Join(c.brokers, ",")}
 	kafkatest.Produce(t, c.brokers, examples(topic, 500)...)
-	must(t, append([]string{"train", "--topics", topic, "--until-end", "--model-topic", models, "--checkpoint", t.TempDir(), "--learner", "pegasos", "--tune=off", "--warmup", "10", "-q"}, at...)...)
+	must(t, append([]string{"train", "--topics", topic, "--until-end", "--model-topic", models, "--checkpoint", t.TempDir(), "--learner", "sbp", "--tune=off", "--warmup", "10", "-q"}, at...)...)
 	if out := must(t, append([]string{"model", "follow", "--model-topic", models, "--until", "1", "--topic-wait", "0s"}, at...)...); !strings.HasPrefix(out, "model version ") {
 		t.Errorf("with a model: %s", out)
 	}

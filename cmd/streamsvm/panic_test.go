@@ -22,7 +22,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/contrib/baselines/pegasos"
+	"github.com/streamsvm/streamsvm/algos/sbp"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/par"
@@ -30,7 +30,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// plantEnv has processes of tests know the learner "planted", which is pegasos, but
+// plantEnv has processes of tests know the learner "planted", which is sbp, but
 // panics in a PLACE where an example is no less than N.
 const plantEnv = "STREAMSVM_TEST_PLANT" // PLACE N
 
@@ -49,14 +49,14 @@ func plant() {
 			panic("planted in " + name)
 		}
 	}
-	s := algos.Define(algos.SpecInfo{Name: "planted", Summary: "s", When: "w", Paper: "p", Kind: pegasos.Spec.Kind}, nil,
+	s := algos.Define(algos.SpecInfo{Name: "planted", Summary: "s", When: "w", Paper: "p", Kind: sbp.Spec.Kind}, nil,
 		func(env algos.Env, _ struct{}) (algos.Learner, error) {
-			l, err := pegasos.Spec.New(env, nil)
+			l, err := sbp.Spec.New(env, map[string]string{"every": "1", "updates": "1"})
 			return &plantedLearner{Learner: l, at: at}, err
 		},
 		func(data []byte) (algos.Model, error) {
 			at("DecodeModel", n)
-			m, err := pegasos.Spec.DecodeModel(data)
+			m, err := sbp.Spec.DecodeModel(data)
 			return plantedModel{m, func() { at("predict", n) }}, err
 		})
 	if err := registry.Register(s); err != nil {
@@ -245,7 +245,7 @@ func TestPanicOfCommands(t *testing.T) {
 		texts []string
 	}{
 		{"Step 300", []string{"replay", file, "--learner", "planted", "--warmup", "100", "--model", filepath.Join(t.TempDir(), "none.ssm")}, []string{"panic in replay, learning, the last record being train.libsvm/0 offset "}},
-		{"Step 300", []string{"replay", file, "--compare", "pegasos,planted", "--warmup", "100"}, []string{"panic in replay, learning, the last record being train.libsvm/0 offset "}},
+		{"Step 300", []string{"replay", file, "--compare", "sbp,planted", "--warmup", "100"}, []string{"panic in replay, learning, the last record being train.libsvm/0 offset "}},
 		{"predict 0", []string{"predict", "--model", saved, file}, []string{"panic in predict, scoring train.libsvm/0 offset 0 to train.libsvm/0 offset "}},
 		{"DecodeModel 0", []string{"predict", "--model", saved, file}, []string{"panic in predict: planted in DecodeModel"}},
 		{"DecodeModel 0", []string{"predict", "--model-topic", models, "--model-name", "model", "--brokers", brokers, file}, []string{"panic in predict, taking over version ", " of model model: planted"}},

@@ -17,7 +17,7 @@ import (
 // TestProgressLines: lines stand at powers of two, "last" is over the examples
 // since the line before, and the rate is not that of a burst.
 func TestProgressLines(t *testing.T) {
-	spec, err := registry.Lookup("pegasos")
+	spec, err := registry.Lookup("sbp")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,9 +135,9 @@ func (o *refuseFlags) convention(co *codecFlags, again string, seen ...string) s
 
 // labelWords returns what --labels calls the two labels in the records.
 func labelWords(labels string) [2]string {
-	negative, positive, err := codec.ParseLabels(labels)
-	if err != nil {
+	list, err := codec.ParseClasses(labels)
+	if err != nil || len(list) != 2 {
 		return [2]string{"-1", "1"} // it has been refused
 	}
-	return [2]string{fmt.Sprint(negative), fmt.Sprint(positive)}
+	return [2]string{fmt.Sprint(list[0]), fmt.Sprint(list[1])}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // quick are the flags of a quick learner that says how it ended.
-var quick = []string{"--learner", "pegasos", "--tune=off", "--warmup", "50"}
+var quick = []string{"--learner", "sbp", "--tune=off", "--warmup", "50"}
 
 // zeroOneFile writes n examples labelled 0 and 1 to a file, of which every fourth is
 // of class 0, and returns their number.

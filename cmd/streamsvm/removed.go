@@ -1,7 +1,7 @@
 package main
 
 // removed says what replaces the commands and settings that earlier versions had; see
-// cli.Program. learners' options are in their own tables.
+// cli.Program. Package registry does so for learners, and learners for their options.
 var removed = map[string]string{
 	"acls":      "streamsvm config acls [COMMAND] [-- FLAGS] prints the permissions of a command",
 	"compare":   "streamsvm model compare A B FILE... compares two models on records, streamsvm replay FILE --compare A,B,... learners",

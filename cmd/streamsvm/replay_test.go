@@ -41,7 +41,7 @@ var contract = strings.Fields(`
 
 func TestReplayJSONContract(t *testing.T) {
 	train, test := moons(t, "train.libsvm.gz", 1200, 0), moons(t, "test.libsvm.gz", 300, 5000)
-	args := []string{"replay", train, "--learner", "pegasos", "--tune=off", "--warmup", "100", "--json", "-"}
+	args := []string{"replay", train, "--learner", "sbp", "--tune=off", "--warmup", "100", "--json", "-"}
 	out := must(t, append(args, "--test", test)...)
 	got := decode[map[string]any](t, out)
 	if all := keys(got, "", "options", "prequential.window"); !slices.Equal(all, contract) {
@@ -53,7 +53,7 @@ func TestReplayJSONContract(t *testing.T) {
 	if got["examples"] != 1200.0 || got["labelled"] != 1200.0 || got["dead"] != 0.0 || got["seed"] != 1.0 {
 		t.Errorf("counts are wrong in %s", out)
 	}
-	if o := got["options"].(map[string]any); o["budget"] != 50000.0 || o["kernel"] != "rbf" {
+	if o := got["options"].(map[string]any); o["buffer"] != 10000.0 || o["kernel"] != "rbf" {
 		t.Errorf("options are not complete and typed: %v", o)
 	}
 	// What does not apply is null, and nothing else goes to standard output.
@@ -62,7 +62,7 @@ func TestReplayJSONContract(t *testing.T) {
 		t.Errorf("test is %v without --test", v)
 	}
 	if v := got["train"].(map[string]any)["certificate"]; v != nil {
-		t.Errorf("pegasos has the certificate %v", v)
+		t.Errorf("sbp has the certificate %v", v)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestReplayWarns(t *testing.T) {
 		fmt.Fprintf(&b, "%d 1:%d 2:%d\n", 2*(i/50%2)-1, i*7919%101-50, i*104729%97-50)
 	}
 	write(t, path, b.String())
-	out := must(t, "replay", path, "--learner", "pegasos", "--tune=off", "--warmup", "100", "-q")
+	out := must(t, "replay", path, "--learner", "sbp", "--tune=off", "--warmup", "100", "-q")
 	for _, want := range []string{"kappa-temporal -", "95 % interval  accuracy ", "larger class so far ", ", label before 98.", "warning ", "Over all 1400 examples the learner is right in ", "predicting the label of the example before again in 98."} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -94,7 +94,7 @@ func TestReplayWarns(t *testing.T) {
 
 func replayJSON(t *testing.T, args ...string) result {
 	t.Helper()
-	return decode[result](t, must(t, append([]string{"replay", "--learner", "pegasos", "--tune=off", "--warmup", "100", "-q", "--json", "-"}, args...)...))
+	return decode[result](t, must(t, append([]string{"replay", "--learner", "sbp", "--tune=off", "--warmup", "100", "-q", "--json", "-"}, args...)...))
 }
 
 func TestReplayFlags(t *testing.T) {
@@ -110,7 +110,7 @@ func TestReplayFlags(t *testing.T) {
 		prequential          uint64
 		minAccuracy, maximum float64
 	}{
-		{args: []string{"--seed", "2", "--set", "budget=400"}, examples: 1500, labels: 1500},
+		{args: []string{"--seed", "2", "--set", "buffer=400"}, examples: 1500, labels: 1500},
 		{args: []string{"--set", "gamma=3"}, examples: 1500, labels: 1500},
 		{args: []string{"--scale", "standard"}, examples: 1500, labels: 1500},
 		{args: []string{"--limit", "400"}, examples: 400, labels: 400},
@@ -157,7 +157,7 @@ func TestReplayFlags(t *testing.T) {
 			t.Errorf("%v: exit code %d, %q", args, code, errText)
 		}
 	}
-	a, b := replayJSON(t, train, "--labelled", "200"), replayJSON(t, train, "--labelled", "200", "--seed", "9", "--set", "budget=50000")
+	a, b := replayJSON(t, train, "--labelled", "200"), replayJSON(t, train, "--labelled", "200", "--seed", "9", "--set", "buffer=50000")
 	if a.StateHash == b.StateHash {
 		t.Error("another seed keeps the same labels")
 	}
@@ -188,7 +188,7 @@ func TestReplayHidesExactlyTheLabels(t *testing.T) {
 	if r.Dead != 30 || r.Examples != 270 || r.Labelled != 100 || r.Unlabelled != 170 {
 		t.Errorf("dead %d, examples %d, labelled %d, unlabelled %d; want 30, 270, 100, 170", r.Dead, r.Examples, r.Labelled, r.Unlabelled)
 	}
-	code, _, errText := streamsvm(t.Context(), "replay", path, "--learner", "pegasos", "-q")
+	code, _, errText := streamsvm(t.Context(), "replay", path, "--learner", "sbp", "-q")
 	if code != 65 || !strings.Contains(errText, "offset 3: feature, x") {
 		t.Errorf("without tolerance: exit code %d, %q", code, errText)
 	}
@@ -198,7 +198,7 @@ func TestReplayModelCheckpointReport(t *testing.T) {
 	train, test := moons(t, "train.libsvm", 1500, 0), moons(t, "test.libsvm", 200, 3000)
 	dir := t.TempDir()
 	model, state, rep, js := filepath.Join(dir, "m.ssm"), filepath.Join(dir, "state"), filepath.Join(dir, "report"), filepath.Join(dir, "r.json")
-	out := must(t, "replay", train, "--learner", "pegasos", "--tune=off", "--test", test, "--model", model, "--checkpoint", state, "--report", rep, "--json", js)
+	out := must(t, "replay", train, "--learner", "sbp", "--tune=off", "--test", test, "--model", model, "--checkpoint", state, "--report", rep, "--json", js)
 	if !strings.Contains(out, "prequential") || !strings.Contains(out, "on 200 examples") {
 		t.Errorf("the summary is\n%s", out)
 	}
@@ -232,7 +232,7 @@ func TestReplayModelCheckpointReport(t *testing.T) {
 
 	// inspect knows all of it, and the checkpoint is that of the state.
 	ds := decode[[]inspect.Description](t, must(t, "model", "inspect", "--json", model, state))
-	if len(ds) != 2 || ds[0].Kind != "model" || ds[0].Learner != "pegasos" || *ds[0].Support != *r.Model.Support {
+	if len(ds) != 2 || ds[0].Kind != "model" || ds[0].Learner != "sbp" || *ds[0].Support != *r.Model.Support {
 		t.Errorf("inspect says %+v", ds)
 	}
 	if c := ds[1]; c.Kind != "checkpoint" || c.StateHash != r.StateHash || c.Examples != 1500 || c.Partitions[0].Next != 1500 {
@@ -240,16 +240,16 @@ func TestReplayModelCheckpointReport(t *testing.T) {
 	}
 
 	// A second run finds nothing to do, and a longer file is gone on with.
-	again := decode[result](t, must(t, "replay", train, "--learner", "pegasos", "--tune=off", "--checkpoint", state, "--json", "-", "-q"))
+	again := decode[result](t, must(t, "replay", train, "--learner", "sbp", "--tune=off", "--checkpoint", state, "--json", "-", "-q"))
 	if again.StateHash != r.StateHash || again.Examples != 1500 {
 		t.Errorf("the second run has state %s and %d examples, the first %s", again.StateHash, again.Examples, r.StateHash)
 	}
-	more := decode[result](t, must(t, "replay", train, test, "--learner", "pegasos", "--tune=off", "--checkpoint", state, "--json", "-", "-q"))
+	more := decode[result](t, must(t, "replay", train, test, "--learner", "sbp", "--tune=off", "--checkpoint", state, "--json", "-", "-q"))
 	if more.Examples != 1700 {
 		t.Errorf("with another file: %d examples", more.Examples)
 	}
 	// Another configuration must not go on from it.
-	code, _, errText := streamsvm(t.Context(), "replay", train, "--learner", "pegasos", "--tune=off", "--seed", "8", "--checkpoint", state, "-q")
+	code, _, errText := streamsvm(t.Context(), "replay", train, "--learner", "sbp", "--tune=off", "--seed", "8", "--checkpoint", state, "-q")
 	if code != 78 || !strings.Contains(errText, "seed") {
 		t.Errorf("another seed: exit code %d, %q", code, errText)
 	}
@@ -259,7 +259,7 @@ func TestInspectDamage(t *testing.T) {
 	train := moons(t, "train.libsvm", 500, 0)
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
-	must(t, "replay", train, "--learner", "pegasos", "--tune=off", "--checkpoint", state, "-q")
+	must(t, "replay", train, "--learner", "sbp", "--tune=off", "--checkpoint", state, "-q")
 	files, err := filepath.Glob(filepath.Join(state, "*.ssc"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
@@ -286,7 +286,7 @@ func TestReportWithoutLabels(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		must(t, "replay", path, "--learner", "pegasos", "-q", "--report", path+".report")
+		must(t, "replay", path, "--learner", "sbp", "-q", "--report", path+".report")
 		if _, err := os.Stat(filepath.Join(path+".report", "index.html")); err != nil {
 			t.Error(err)
 		}

@@ -18,7 +18,7 @@ func TestCompare(t *testing.T) {
 	path, dir := moons(t, "train.libsvm.gz", 3000, 0), t.TempDir()
 	js := filepath.Join(dir, "r.json")
 	args := []string{"replay", path, "--tune=off", "--warmup", "500", "--window", "200", "-q", "--labelled", "2000"}
-	out := must(t, append(args, "--compare", "pegasos,online", "--report", dir, "--json", js)...)
+	out := must(t, append(args, "--compare", "sbp,online", "--report", dir, "--json", js)...)
 	data, err := os.ReadFile(js)
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestCompare(t *testing.T) {
 	if len(list) != 2 {
 		t.Fatalf("%s", data)
 	}
-	for i, name := range []string{"pegasos", "online"} {
+	for i, name := range []string{"sbp", "online"} {
 		alone := decode[result](t, must(t, append(args, "--learner", name, "--json", "-")...))
 		got, want := list[i], alone.Prequential
 		if got.Name != name || got.Prequential.Accuracy != want.Accuracy || got.Prequential.Window.Accuracy != want.Window.Accuracy || *got.Prequential.Interval != *want.Interval || got.Common != want.Accuracy {
@@ -66,13 +66,13 @@ func TestCompareRegression(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	path := moons(t, "train.libsvm", 50, 0)
 	for _, tt := range []struct{ args, want string }{
-		{"--compare pegasos,pegasso", `--compare: no learner "pegasso"; there are adaptive`},
-		{"--compare pegasos,online,pegasos", "pegasos is there twice"},
-		{"--compare pegasos,no-change", "no-change has been removed from the list: both baselines are printed"},
-		{"--learner pegasos,online", "--learner: a list of learners is given to replay --compare"},
-		{"--compare pegasos --learner online", "it cannot be combined with --learner"},
-		{"--compare pegasos --model m.ssm", "it cannot be combined with --model"},
-		{"--compare online,pegasos --task regress", "learner pegasos does not do task regress"},
+		{"--compare sbp,sbpp", `--compare: no learner "sbpp"; there are adaptive`},
+		{"--compare sbp,online,sbp", "sbp is there twice"},
+		{"--compare sbp,no-change", "no-change has been removed from the list: both baselines are printed"},
+		{"--learner sbp,online", "--learner: a list of learners is given to replay --compare"},
+		{"--compare sbp --learner online", "it cannot be combined with --learner"},
+		{"--compare sbp --model m.ssm", "it cannot be combined with --model"},
+		{"--compare online,sbp --task regress", "learner sbp does not do task regress"},
 	} {
 		code, _, errText := streamsvm(t.Context(), append([]string{"replay", path, "-q"}, strings.Fields(tt.args)...)...)
 		if cli.Code(code) != cli.Usage || !strings.Contains(errText, tt.want) {
@@ -89,7 +89,7 @@ func TestCompareClasses(t *testing.T) {
 		fmt.Fprintf(&b, "%d 1:%d 2:%d\n", i%3, (i+i/7)%3, i%2)
 	}
 	write(t, path, b.String())
-	list := decode[[]candidateResult](t, must(t, "replay", path, "--labels", "0,1,2", "--tune=off", "--warmup", "100", "-q", "--compare", "online,perceptron", "--json", "-"))
+	list := decode[[]candidateResult](t, must(t, "replay", path, "--labels", "0,1,2", "--tune=off", "--warmup", "100", "-q", "--compare", "online,ridge", "--json", "-"))
 	if len(list) != 2 || (list[0].Behind == nil) == (list[1].Behind == nil) {
 		t.Errorf("%+v", list)
 	}

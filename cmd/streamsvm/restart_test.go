@@ -26,12 +26,12 @@ func TestCorrectedAfterNothing(t *testing.T) {
 	args := func(name string, more ...string) []string {
 		return append([]string{"train", "--brokers", brokers, "--model-topic", models, "--model-name", name, "--checkpoint", filepath.Join(dir, name), "--warmup", "100", "--tune=off", "-q"}, more...)
 	}
-	good := []string{"--topics", topic, "--codec", "libsvm", "--learner", "pegasos", "--merge", "ordered", "--until-end", "--seed", "3"}
+	good := []string{"--topics", topic, "--codec", "libsvm", "--learner", "sbp", "--merge", "ordered", "--until-end", "--seed", "3"}
 	must(t, args("plain", good...)...)
 	want := newest(t, filepath.Join(dir, "plain"))
 
 	killed := func(name string) {
-		p := process(t, args(name, "--topics", other, "--learner", "perceptron")...)
+		p := process(t, args(name, "--topics", other, "--learner", "online")...)
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestCorrectedAfterNothing(t *testing.T) {
 	}
 	for name, first := range map[string]func(name string){
 		"codec": func(name string) {
-			code, _, errText := streamsvm(t.Context(), args(name, "--topics", topic, "--codec", "msgpack", "--labels", "pm1", "--learner", "perceptron", "--scale", "unit")...)
+			code, _, errText := streamsvm(t.Context(), args(name, "--topics", topic, "--codec", "msgpack", "--labels", "pm1", "--learner", "online", "--scale", "unit")...)
 			if cli.Code(code) != cli.Data {
 				t.Errorf("%s: exit code %d, %s", name, code, errText)
 			}
@@ -64,7 +64,7 @@ func TestCorrectedAfterNothing(t *testing.T) {
 		first(name)
 		out := filepath.Join(t.TempDir(), "m.json")
 		c.run("model", "export", "--model-topic", models, "--format", "json", "--out", out)
-		if list := c.run("model", "list", "--model-topic", models); !strings.Contains(list, "pegasos") {
+		if list := c.run("model", "list", "--model-topic", models); !strings.Contains(list, "sbp") {
 			t.Errorf("%s: model list says %s", name, list)
 		}
 		must(t, args(name, good...)...)
@@ -73,7 +73,7 @@ func TestCorrectedAfterNothing(t *testing.T) {
 			t.Errorf("%s: state %s version %d, want %s", name, s.StateHash, s.ModelVersion, want.StateHash)
 		}
 		// What has been learned binds.
-		code, _, errText := streamsvm(t.Context(), args(name, append(good, "--learner", "perceptron")...)...)
+		code, _, errText := streamsvm(t.Context(), args(name, append(good, "--learner", "online")...)...)
 		if cli.Code(code) != cli.Config {
 			t.Errorf("%s: another learner: exit code %d, %s", name, code, errText)
 		}
@@ -92,7 +92,7 @@ func TestCorrectedBeginsWhereTheFirstDid(t *testing.T) {
 	c := newCluster(t)
 	topic, dir := c.name(), filepath.Join(t.TempDir(), "state")
 	c.run("copy", moons(t, "a.libsvm", 50, 0), "--topic", topic, "--partitions", "1", "-q")
-	args := []string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--checkpoint", dir, "--start", "latest", "--learner", "pegasos", "--tune=off", "-q"}
+	args := []string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--checkpoint", dir, "--start", "latest", "--learner", "sbp", "--tune=off", "-q"}
 	p := process(t, append(args, "--codec", "msgpack", "--labels", "pm1")...)
 	p.Stderr = nil
 	if err := p.Start(); err != nil {
@@ -127,7 +127,7 @@ func TestEpochLost(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), what)
 		args := []string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--checkpoint", dir, "--model-topic", models, "--model-name", what,
-			"--codec", "libsvm", "--learner", "pegasos", "--tune=off", "--until-end", "-q"}
+			"--codec", "libsvm", "--learner", "sbp", "--tune=off", "--until-end", "-q"}
 		must(t, args...)
 		before := newest(t, dir)
 		if err := harm(filepath.Join(dir, "EPOCH")); err != nil {
@@ -156,22 +156,22 @@ func TestChangedSettings(t *testing.T) {
 	c.run("copy", empty, "--codec", "libsvm", "--topic", labels, "--partitions", "1", "-q")
 	dir := t.TempDir()
 	for i, p := range []struct{ was, now, remedy string }{
-		{"--learner pegasos", "--learner online", "give --learner pegasos"},
-		{"--learner perceptron --set budget=100", "--learner perceptron --set budget=200", "give --set budget=100"},
-		{"--learner perceptron", "--learner perceptron --set budget=200", "leave --set out"},
-		{"--learner pegasos --seed 3", "--learner pegasos", "give --seed 3"},
-		{"--learner pegasos --scale unit", "--learner pegasos --scale standard", "give --scale unit"},
-		{"--learner pegasos --scale running", "--learner pegasos --scale unit", "give --scale running"},
-		{"--learner pegasos --tune=off", "--learner pegasos --tune=on", "give --tune=off"},
-		{"--learner pegasos --warmup 120", "--learner pegasos --warmup 130", "give --warmup 120"},
-		{"--learner pegasos --class-weight none", "--learner pegasos", "give --class-weight none"},
-		{"--learner pegasos", "--learner pegasos --class-weight none", "give --class-weight auto"},
-		{"--learner pegasos --window 500", "--learner pegasos", "give --window 500"},
-		{"--learner pegasos --hash-dim 64", "--learner pegasos", "give --hash-dim 64"},
+		{"--learner sbp", "--learner online", "give --learner sbp"},
+		{"--learner sbp --set buffer=100", "--learner sbp --set buffer=200", "give --set buffer=100"},
+		{"--learner sbp", "--learner sbp --set buffer=200", "leave --set out"},
+		{"--learner sbp --seed 3", "--learner sbp", "give --seed 3"},
+		{"--learner sbp --scale unit", "--learner sbp --scale standard", "give --scale unit"},
+		{"--learner sbp --scale running", "--learner sbp --scale unit", "give --scale running"},
+		{"--learner sbp --tune=off", "--learner sbp --tune=on", "give --tune=off"},
+		{"--learner sbp --warmup 120", "--learner sbp --warmup 130", "give --warmup 120"},
+		{"--learner sbp --class-weight none", "--learner sbp", "give --class-weight none"},
+		{"--learner sbp", "--learner sbp --class-weight none", "give --class-weight auto"},
+		{"--learner sbp --window 500", "--learner sbp", "give --window 500"},
+		{"--learner sbp --hash-dim 64", "--learner sbp", "give --hash-dim 64"},
 		{"--learner adaptive --task regress", "--learner adaptive --task classify", "give --task regress"},
-		{"--learner pegasos --labels pm1", "--learner pegasos --labels 12", "give --labels="},
-		{"--learner pegasos --join key --labels-topic " + labels + " --join-window 50", "--learner pegasos", "give --join key --labels-topic " + labels + " --join-window 50"},
-		{"--learner pegasos", "--learner pegasos --join key --labels-topic " + labels + " --join-window 50", "leave --join out"},
+		{"--learner sbp --labels pm1", "--learner sbp --labels 12", "give --labels="},
+		{"--learner sbp --join key --labels-topic " + labels + " --join-window 50", "--learner sbp", "give --join key --labels-topic " + labels + " --join-window 50"},
+		{"--learner sbp", "--learner sbp --join key --labels-topic " + labels + " --join-window 50", "leave --join out"},
 	} {
 		state := filepath.Join(dir, strings.Repeat("x", i+1))
 		args := func(more ...string) []string {

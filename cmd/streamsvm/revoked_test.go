@@ -29,7 +29,7 @@ func TestSecureRevoked(t *testing.T) {
 				login := []string{"--brokers", s.Listeners["SASL"], "--sasl-mechanism", "scram-sha-256", "--sasl-username", "trainer", "--sasl-password-file", s.PasswordFile}
 				state := filepath.Join(t.TempDir(), "state")
 				settings := append([]string{"--topics", topic, "--model-topic", models, "--checkpoint", state, "--checkpoint-every", "100", "--checkpoint-interval", "100ms",
-					"--learner", "pegasos", "--tune=off", "--warmup", "50", "-q"}, login...)
+					"--learner", "sbp", "--tune=off", "--warmup", "50", "-q"}, login...)
 				s.CreateTopic("SASL", topic)
 				grants := must(t, append([]string{"config", "acls", "--"}, settings...)...)
 				s.Allow("SASL", grants)
@@ -71,7 +71,7 @@ func TestSecureRevoked(t *testing.T) {
 				s.Allow("SASL", gone)
 				must(t, append([]string{"train", "--until-end"}, settings...)...)
 				undisturbed := filepath.Join(t.TempDir(), "undisturbed")
-				must(t, append([]string{"train", "--until-end", "--topics", topic, "--checkpoint", undisturbed, "--learner", "pegasos", "--tune=off", "--warmup", "50", "-q"}, login...)...)
+				must(t, append([]string{"train", "--until-end", "--topics", topic, "--checkpoint", undisturbed, "--learner", "sbp", "--tune=off", "--warmup", "50", "-q"}, login...)...)
 				got, want := newest(t, state), newest(t, undisturbed)
 				if m := got.Meta; m["learned"] != "800" || m["consumed"] != "800" || got.StateHash != want.StateHash {
 					t.Errorf("fates are %v, state %s, undisturbed %s", m, got.StateHash, want.StateHash)

@@ -143,7 +143,7 @@ func TestSecureWays(t *testing.T) {
 					t.Fatal(err)
 				}
 				must(t, append([]string{"copy", bad, "--topic", topic, "-q", "--codec", "libsvm"}, w.args...)...)
-				service := append(append([]string{"--checkpoint", filepath.Join(dir, "state")}, settings...), "--learner", "pegasos", "--tune=off", "--warmup", "50")
+				service := append(append([]string{"--checkpoint", filepath.Join(dir, "state")}, settings...), "--learner", "sbp", "--tune=off", "--warmup", "50")
 				must(t, append([]string{"doctor"}, service...)...)
 				must(t, append([]string{"train", "--dry-run"}, service...)...)
 				must(t, append([]string{"train", "--until-end", "-q"}, service...)...)
@@ -264,7 +264,7 @@ func TestNoSecret(t *testing.T) {
 			call := func(ctx context.Context, args ...string) int {
 				return program().Main(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: &all, Err: &all, Getenv: env})
 			}
-			settings := []string{"--config", config, "--learner", "pegasos", "--tune=off", "--warmup", "50"}
+			settings := []string{"--config", config, "--learner", "sbp", "--tune=off", "--warmup", "50"}
 			for _, args := range [][]string{
 				{"generate", "moons", "--count", "200", "--topic", topic, "--config", config, "--partitions", "1"},
 				{"config", "show", "--config", config}, {"config", "lint", config}, append([]string{"doctor"}, settings...), append([]string{"config", "acls", "--"}, settings...),
@@ -351,7 +351,7 @@ func TestSecureTokensExpire(t *testing.T) {
 	var text buffer
 	done := make(chan int)
 	go func() {
-		args := append([]string{"train", "--learner", "pegasos", "--tune=off", "--warmup", "50", "--checkpoint-every", "300", "--checkpoint-interval", "0s"}, settings...)
+		args := append([]string{"train", "--learner", "sbp", "--tune=off", "--warmup", "50", "--checkpoint-every", "300", "--checkpoint-interval", "0s"}, settings...)
 		done <- program().Main(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: &text, Err: &text, Getenv: func(string) (string, bool) { return "", false }})
 	}()
 	learned := func(n string) {

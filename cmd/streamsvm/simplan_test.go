@@ -98,7 +98,7 @@ func drawPlan(seed uint64) simPlan {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	p := simPlan{Seed: seed, Records: 100 + r.IntN(500)}
 	j := &p.Job
-	j.Learner = pick("adaptive", simShort, simShort, simShort, "scs", "online", "online", "dsg", "sbp", "pegasos", "ridge", "tsgs3vm")
+	j.Learner = pick("adaptive", simShort, simShort, simShort, "scs", "online", "online", "dsg", "sbp", "ridge", "tsgs3vm")
 	j.Classes = []int{2, 2, 2, 3, 4}[r.IntN(5)]
 	if j.Learner == "ridge" || (j.Learner == "adaptive" || j.Learner == simShort || j.Learner == "online") && one(.2) {
 		j.Classes = 0

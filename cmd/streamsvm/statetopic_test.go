@@ -358,8 +358,8 @@ func TestStateTopicFaults(t *testing.T) {
 	try(0, "train", good)
 	try(0, "doctor", verbose(good), "checkpoint kafka://"+state+": goes on after 500 examples")
 	other := slices.Clone(good)
-	other[slices.Index(other, "pegasos")] = "online"
-	try(1, "doctor", verbose(other), "streamsvm model inspect kafka://"+state+"), or another topic")
+	other[slices.Index(other, "sbp")] = "online"
+	try(1, "doctor", verbose(other), "streamsvm model inspect kafka://"+state+"), or another --checkpoint")
 	// The state is gone, the model is there.
 	try(78, "train", args(c.name(), models), "which does not come from the checkpoints in kafka://")
 

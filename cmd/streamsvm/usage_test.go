@@ -16,7 +16,7 @@ func TestUsageErrors(t *testing.T) {
 	dir := t.TempDir()
 	data, model := filepath.Join(dir, "a.json"), filepath.Join(dir, "m.ssm")
 	write(t, data, strings.Repeat("{\"x\":[0.5,1],\"y\":1}\n{\"x\":[-0.5,1],\"y\":-1}\n", 9))
-	must(t, "replay", data, "--learner", "pegasos", "--tune=off", "--warmup", "2", "--model", model, "-q")
+	must(t, "replay", data, "--learner", "sbp", "--tune=off", "--warmup", "2", "--model", model, "-q")
 	noFormat := filepath.Join(dir, "noformat")
 	write(t, noFormat, "x")
 
@@ -55,7 +55,7 @@ func TestUsageErrors(t *testing.T) {
 		"--checkpoint s --checkpoint-retain 0", "--checkpoint s --checkpoint-interval -1s", "--listen nowhere", "--listen 8080",
 		"--listen 127.0.0.1:99999", "--shutdown-timeout 0s", "--max-record-bytes -1", "--max-record-bytes 10",
 		"--model-name a/b --model-topic m --checkpoint s", "--model-name= --model-topic m --checkpoint s", "--join key", "--join nope", "--labels-topic l")
-	add("replay DATA --learner pegasos --tune=off", "--passes 0", "--limit -1", "--labelled -2", "--labelled 100", "--holdout 1", "--holdout -1", "--holdout NaN",
+	add("replay DATA --learner sbp --tune=off", "--passes 0", "--limit -1", "--labelled -2", "--labelled 100", "--holdout 1", "--holdout -1", "--holdout NaN",
 		"--holdout 0.5 --test DATA", "--tolerance maybe", "--checkpoint-every -1", "--join key", "--shuffle x", "--set kernel=rbf --set gamma=x")
 	add("replay", "NOFORMAT", "DATA --codec csv --label-column zzz", "-")
 	add("predict", "", "DATA", "--model-topic= DATA")

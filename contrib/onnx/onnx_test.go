@@ -18,7 +18,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
@@ -477,7 +476,7 @@ func TestVectors(t *testing.T) {
 			add(spec, task, 0, map[string]string{}, 7, 7, prep.Options{Scale: prep.Standard})
 		}
 	}
-	for _, name := range []string{"pegasos", "online", "tsgs3vm", "adaptive"} {
+	for _, name := range []string{"sbp", "online", "tsgs3vm", "adaptive"} {
 		spec, err := registry.Lookup(name)
 		if err != nil {
 			t.Fatal(err)
@@ -493,7 +492,7 @@ func TestVectors(t *testing.T) {
 			}
 		}
 		for _, scale := range prep.Scales() {
-			if name != "pegasos" && name != "online" {
+			if name != "sbp" && name != "online" {
 				continue // what happens before the model is the same for all
 			}
 			for _, filled := range []int{12, 4} {
@@ -622,7 +621,7 @@ func TestEvents(t *testing.T) {
 	var cases []*onnxCase
 	for _, name := range []string{"plain", "full", "strict"} {
 		schema := eventSchemas[name]
-		for _, learner := range []string{"pegasos", "online", "dsg", "adaptive"} {
+		for _, learner := range []string{"sbp", "online", "dsg", "adaptive"} {
 			if (learner == "dsg" || learner == "adaptive") && name != "full" {
 				continue
 			}

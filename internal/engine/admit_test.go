@@ -49,7 +49,7 @@ func TestAdmissionEndsWhereLearnersDo(t *testing.T) {
 	limit := float32(algos.TooLarge)
 	for _, hash := range []int{0, 4} {
 		for v, dead := range map[float32]uint64{math.Nextafter32(limit, 0): 0, limit: 1, -limit: 1} {
-			e := newEngine(t, Config{Spec: must(registry.Lookup("perceptron")), Preset: "default", Scale: "none", HashDim: hash})
+			e := newEngine(t, Config{Spec: must(registry.Lookup("online")), Preset: "default", Scale: "none", HashDim: hash})
 			items := bits(10)
 			for i := range items {
 				items[i].Example.X = stream.Vec{Idx: []int32{0, 3}, Val: []float32{float32(i), 1}}
@@ -90,7 +90,7 @@ func TestOnlyTheLearnerRefuses(t *testing.T) {
 		stage   stream.Stage
 		reason  stream.Reason
 	}{
-		{"pegasos", nil, "+1 1:1e19", stream.StageFeature, stream.ReasonNotFinite},
+		{"sbp", nil, "+1 1:1e19", stream.StageFeature, stream.ReasonNotFinite},
 		{"online", nil, "+1 2:-1e30", stream.StageFeature, stream.ReasonNotFinite},
 		{"l1smooth", map[string]string{"dim": "8"}, "+1 1:1 9:1", stream.StageLearn, stream.ReasonLimit},
 		{"svrg-sd", map[string]string{"dims": "8"}, "-1 9:1", stream.StageLearn, stream.ReasonLimit},

@@ -16,7 +16,7 @@ import (
 // learners that are asked in blocks, that follow, and that foretell, with labels
 // at once and later.
 func TestCalibration(t *testing.T) {
-	for _, name := range []string{"pegasos", "online", "adaptive"} {
+	for _, name := range []string{"sbp", "online", "adaptive"} {
 		for _, join := range []bool{false, true} {
 			cfg := config(t, name)
 			items := rings(900, 4, false)

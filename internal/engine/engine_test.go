@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -204,7 +203,7 @@ func manyFeatures(n int, sparse bool) []Item {
 }
 
 func TestFatesAddUp(t *testing.T) {
-	e := newEngine(t, config(t, "pegasos"))
+	e := newEngine(t, config(t, "sbp"))
 	items := rings(3000, 2, true)
 	for i := range items {
 		if _, err := e.Consume(t.Context(), items[i:i+1]); err != nil {
@@ -236,7 +235,7 @@ func TestFatesAddUp(t *testing.T) {
 }
 
 func TestWrongDimensionNamesPlace(t *testing.T) {
-	e := newEngine(t, config(t, "pegasos"))
+	e := newEngine(t, config(t, "sbp"))
 	items := rings(2, 1, false)
 	items[1].Example.X.Val = items[1].Example.X.Val[:2]
 	items[1].Offset = 41
@@ -256,7 +255,7 @@ func TestWrongDimensionNamesPlace(t *testing.T) {
 // TestOtherConfigurationIsRefused changes one setting at a time: a state must
 // not go on under another configuration.
 func TestOtherConfigurationIsRefused(t *testing.T) {
-	cfg := config(t, "pegasos")
+	cfg := config(t, "sbp")
 	e := newEngine(t, cfg)
 	if _, err := e.Consume(t.Context(), rings(500, 1, false)); err != nil {
 		t.Fatal(err)
@@ -316,7 +315,7 @@ func TestFixedOptionOfAnOldState(t *testing.T) {
 }
 
 func TestPredictorTravels(t *testing.T) {
-	e := newEngine(t, config(t, "pegasos"))
+	e := newEngine(t, config(t, "sbp"))
 	items := rings(2000, 5, false)
 	if _, err := e.Consume(t.Context(), items); err != nil {
 		t.Fatal(err)

@@ -108,9 +108,9 @@ func parts(t *testing.T, e *Engine) (learner, model, counts, measures []byte) {
 // a learner that judges itself by what it foretold, which is told nothing in time
 // otherwise.
 func TestJoinEqualsOffline(t *testing.T) {
-	for _, learner := range []string{"pegasos", "scs", "tsgs3vm", "adaptive"} {
+	for _, learner := range []string{"sbp", "scs", "tsgs3vm", "adaptive"} {
 		n, late, early := 500, 150, 70
-		if learner == "pegasos" {
+		if learner == "sbp" {
 			n, late, early = 15_000, 10_000, 5000
 		}
 		t.Run(learner, func(t *testing.T) {
@@ -353,7 +353,7 @@ func TestJoinEqualsReference(t *testing.T) {
 // TestJoinFatesAddUp looks at the counters after every record of a stream with
 // all kinds of labels, and at the refusals.
 func TestJoinFatesAddUp(t *testing.T) {
-	cfg := config(t, "pegasos")
+	cfg := config(t, "sbp")
 	cfg.Join = Join{Topic: "labels", Window: 50}
 	r := rand.New(rand.NewPCG(1, 9))
 	items := apart(rings(1500, 2, true), r, 80, 60)
@@ -407,7 +407,7 @@ func TestJoinFatesAddUp(t *testing.T) {
 // state does not depend on where the run is cut, and no more examples wait than
 // the window allows.
 func TestJoinedStateIsAFunctionOfTheStream(t *testing.T) {
-	for _, name := range []string{"pegasos", "scs", "online", "adaptive"} {
+	for _, name := range []string{"sbp", "scs", "online", "adaptive"} {
 		t.Run(name, func(t *testing.T) { joinedState(t, name) })
 	}
 }
@@ -464,7 +464,7 @@ func joinedState(t *testing.T, name string) {
 // TestOtherJoinIsRefused: a state does not go on under another join, or under
 // other labels.
 func TestOtherJoinIsRefused(t *testing.T) {
-	plain := config(t, "pegasos")
+	plain := config(t, "sbp")
 	with := func(topic string, window int, kept string) Config {
 		c := plain
 		c.Join, c.Kept = Join{topic, window}, kept

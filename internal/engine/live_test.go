@@ -20,7 +20,6 @@ func TestLiveMemory(t *testing.T) {
 		options map[string]string
 	}{
 		{"online", 1, nil},
-		{"pegasos", 1, map[string]string{"batch": "100", "gamma": "0.05", "budget": "50"}},
 		{"sbp", 1, map[string]string{"every": "1000", "updates": "1", "keep": "reservoir", "buffer": "500", "gamma": "0.05"}},
 		{"tsgs3vm", 500, map[string]string{"solver": "sgd", "draw": "fresh", "block": "16", "window": "8", "labels": "100", "gamma": "0.05", "serve": "semi"}},
 	} {

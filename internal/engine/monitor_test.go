@@ -44,7 +44,7 @@ func TestNothingPublishedBeforeTwoLabels(t *testing.T) {
 		task          algos.Task
 		first, then   float64
 	}{
-		{"classes", "pegasos", algos.Classify, 1, -1}, {"classes, the other way", "sbp", algos.Classify, -1, 1},
+		{"classes", "sbp", algos.Classify, 1, -1}, {"classes, the other way", "sbp", algos.Classify, -1, 1},
 		{"targets", "ridge", algos.Regress, 7.5, 7.25}, {"unlabelled", "online", algos.Classify, 0, 1},
 	} {
 		recs := labelled(n, func(i int) float64 {
@@ -122,8 +122,8 @@ func TestStreamOfOneLabelEndsWithError(t *testing.T) {
 		n             int
 		y             float64
 	}{
-		{"pegasos", "there is no model: label +1 has come 1500 times, label -1 never", algos.Classify, 1500, 1},
-		{"pegasos", "there is no model: label -1 has come once, label +1 never", algos.Classify, 1, -1},
+		{"sbp", "there is no model: label +1 has come 1500 times, label -1 never", algos.Classify, 1500, 1},
+		{"sbp", "there is no model: label -1 has come once, label +1 never", algos.Classify, 1, -1},
 		{"tsgs3vm", "there is no model: none of 300 examples has a label", algos.Classify, 300, 0},
 		{"ridge", "there is no model: the target 2.5 has come 700 times, and no other", algos.Regress, 700, 2.5},
 	} {
@@ -182,7 +182,7 @@ func TestStreamOfOneLabelEndsWithError(t *testing.T) {
 // TestLaterLabelsCount: a label that is joined makes the second one, also if it
 // comes when the stream ends.
 func TestLaterLabelsCount(t *testing.T) {
-	cfg := config(t, "pegasos")
+	cfg := config(t, "sbp")
 	cfg.Join, cfg.Warmup = Join{Topic: "l", Window: 500}, 50
 	e := newEngine(t, cfg)
 	feed := func(items ...Item) {
@@ -212,7 +212,7 @@ func TestLaterLabelsCount(t *testing.T) {
 // TestMaxDead: a run ends before the record that makes too many, wherever it was
 // interrupted, and goes on with it, each letter sent once.
 func TestMaxDead(t *testing.T) {
-	cfg := config(t, "pegasos")
+	cfg := config(t, "sbp")
 	const n, from0, to0 = 4000, 1500, 2600
 	recs := labelled(n, func(i int) float64 { return float64(2*(i%2) - 1) })
 	for i := range recs {
@@ -310,7 +310,7 @@ func TestAllDead(t *testing.T) {
 		}
 		store, sent := openStore(t, t.TempDir()), &letters{}
 		run := func(most float64) (*Engine, error) {
-			e := newEngine(t, config(t, "pegasos"))
+			e := newEngine(t, config(t, "sbp"))
 			if snap, err := store.Load(); err != nil {
 				t.Fatal(err)
 			} else if snap != nil {
@@ -342,7 +342,7 @@ func TestAllDead(t *testing.T) {
 // TestTombstones: records without a value are passed over if that is wanted, and
 // the learner is what it would be without them.
 func TestTombstones(t *testing.T) {
-	cfg := config(t, "pegasos")
+	cfg := config(t, "sbp")
 	good := labelled(1500, func(i int) float64 { return float64(2*(i%2) - 1) })
 	var recs []stream.Record
 	for i, r := range good {

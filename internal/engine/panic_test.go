@@ -97,14 +97,14 @@ func TestPlanted(t *testing.T) {
 	}
 	crash.Install("test", os.Stderr, func() { os.Exit(70) })
 	w := &planted{place: place, first: make(chan struct{})}
-	cfg := config(t, "pegasos")
-	pegasos := cfg.Spec
+	cfg := config(t, "sbp")
+	inner := cfg.Spec
 	cfg.Options = nil
-	cfg.Spec = algos.Define(algos.SpecInfo{Name: "planted", Summary: "s", When: "w", Paper: "p", Kind: pegasos.Kind}, nil,
+	cfg.Spec = algos.Define(algos.SpecInfo{Name: "planted", Summary: "s", When: "w", Paper: "p", Kind: inner.Kind}, nil,
 		func(env algos.Env, _ struct{}) (algos.Learner, error) {
-			l, err := pegasos.New(env, nil)
+			l, err := inner.New(env, map[string]string{"every": "1", "updates": "1"})
 			return &plantedLearner{Learner: l, w: w}, err
-		}, pegasos.DecodeModel)
+		}, inner.DecodeModel)
 	_, err := Run(t.Context(), newEngine(t, cfg), RunConfig{
 		Source:  &plantedSource{memory{recs: records(2000, 4, false), r: rand.New(rand.NewPCG(1, 1))}, w},
 		Decoder: w, Store: w, Publisher: w, Recorder: w, DeadLetters: w, Hooks: []any{w}, Confirm: w.Confirm,
@@ -321,7 +321,7 @@ func TestPanicLeavesNoWriter(t *testing.T) {
 				t.Errorf("recovered %v", v)
 			}
 		}()
-		_, err := Run(t.Context(), newEngine(t, config(t, "pegasos")), RunConfig{
+		_, err := Run(t.Context(), newEngine(t, config(t, "sbp")), RunConfig{
 			Source:  &committing{memory{recs: records(5000, 4, false), r: rand.New(rand.NewPCG(1, 1))}, committed},
 			Decoder: plain{}, Store: h, Publisher: pub, CheckpointEvery: 500, ShutdownTimeout: time.Millisecond, Hooks: []any{panicsOnce{h.in}},
 		})

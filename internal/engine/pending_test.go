@@ -15,7 +15,7 @@ import (
 // model said when each example came. The reference settles the engine before
 // every record, and asks the model of then itself.
 func TestForetold(t *testing.T) {
-	for _, name := range []string{"pegasos", "scs", "online", "adaptive"} {
+	for _, name := range []string{"sbp", "scs", "online", "adaptive"} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(t, name)
 			cfg.Join = Join{Topic: "labels", Window: 100}
@@ -92,7 +92,7 @@ func show(p *eval.Prequential) string {
 // TestDelay: labels that are delayed are labels that come so many examples later
 // on a topic of their own.
 func TestDelay(t *testing.T) {
-	for _, name := range []string{"pegasos", "adaptive"} {
+	for _, name := range []string{"sbp", "adaptive"} {
 		t.Run(name, func(t *testing.T) {
 			const n, delay = 800, 60
 			items := rings(n, 4, false)
@@ -143,7 +143,7 @@ func TestDelay(t *testing.T) {
 				t.Errorf("equal are learner %v, model %v, counts %v, measures %v", bytes.Equal(l, l2), bytes.Equal(m, m2), bytes.Equal(counts, counts2), bytes.Equal(measures, measures2))
 			}
 			l, _, _, measures = parts(t, plain)
-			if bytes.Equal(measures, measures2) || bytes.Equal(l, l2) != (name == "pegasos") {
+			if bytes.Equal(measures, measures2) || bytes.Equal(l, l2) != (name == "sbp") {
 				t.Errorf("without delay: learner equal %v, measures %v", bytes.Equal(l, l2), bytes.Equal(measures, measures2))
 			}
 			if b.Join() != nil {
@@ -163,7 +163,7 @@ func TestDelay(t *testing.T) {
 		})
 	}
 	for _, c := range []Config{{Delay: -1}, {Delay: MaxJoinWindow + 1}, {Delay: 1, Join: Join{"labels", 5}}} {
-		cfg := config(t, "pegasos")
+		cfg := config(t, "sbp")
 		cfg.Delay, cfg.Join = c.Delay, c.Join
 		if _, err := NewEngine(cfg); err == nil {
 			t.Errorf("delay %d with %v was accepted", c.Delay, c.Join)
@@ -175,7 +175,7 @@ func TestDelay(t *testing.T) {
 // thing, the examples that wait have not been foretold. They are scored when their
 // labels come, and all those behind them when they come.
 func TestStateBeforeForetelling(t *testing.T) {
-	cfg := config(t, "pegasos")
+	cfg := config(t, "sbp")
 	cfg.Join = Join{Topic: "labels", Window: 50}
 	mixed := apart(rings(1000, 4, false), rand.New(rand.NewPCG(2, 3)), 40, 0)
 	e := newEngine(t, cfg)

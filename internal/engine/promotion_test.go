@@ -73,7 +73,7 @@ func TestGateIsAFunctionOfTheStream(t *testing.T) {
 		promoted      bool
 	}{
 		{"online", "examples >= 500; ece <= 0.2; demote >= 0.01", algos.Classify, "running", 0, true},
-		{"perceptron", "error <= champion; examples >= 400", algos.Classify, "standard", 0, true},
+		{"online", "error <= champion; examples >= 400", algos.Classify, "standard", 0, true},
 		{"dsg", "brier <= champion + 0.05; examples >= 300", algos.Classify, "standard", 30, true},
 		{"online", "mae <= champion + 0.1; examples >= 300; demote >= 0.05", algos.Regress, "standard", 0, true},
 		{"online", "accuracy >= 0.99; examples >= 300", algos.Classify, "standard", 0, false},

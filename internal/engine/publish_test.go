@@ -167,7 +167,7 @@ func TestRunWithDeltas(t *testing.T) {
 	pub := &topic{news: make(chan struct{}, 1)}
 	version := uint64(0)
 	for life := range 2 {
-		e := newEngine(t, config(t, "pegasos"))
+		e := newEngine(t, config(t, "sbp"))
 		store := openStore(t, dir)
 		if snap, err := store.Load(); err != nil {
 			t.Fatal(err)
@@ -211,7 +211,7 @@ func TestRunWithDeltas(t *testing.T) {
 		t.Errorf("updates: %v", kinds)
 	}
 	plainPub := &topic{}
-	e := newEngine(t, config(t, "pegasos"))
+	e := newEngine(t, config(t, "sbp"))
 	if _, err := Run(t.Context(), e, RunConfig{
 		Source: &memory{recs: recs, r: rand.New(rand.NewPCG(2, 1))}, Decoder: plain{}, Publisher: plainPub, Tolerance: TolerateData,
 	}); err != nil {

@@ -126,7 +126,7 @@ func openStore(t *testing.T, dir string) *checkpoint.Store {
 // compares state and published model with a run that was never stopped.
 func TestInterruptedRunEqualsPlainRun(t *testing.T) {
 	const n = 6000
-	cfg := config(t, "pegasos")
+	cfg := config(t, "sbp")
 	var want uint64
 	var model stream.Update
 	for seed := range uint64(5) {
@@ -192,7 +192,7 @@ func TestToleranceNoneStopsBeforeTheRecord(t *testing.T) {
 	recs := records(1000, 4, false)
 	recs[700].Value = []byte("xyz")
 	store := openStore(t, t.TempDir())
-	e := newEngine(t, config(t, "pegasos"))
+	e := newEngine(t, config(t, "sbp"))
 	_, err := Run(t.Context(), e, RunConfig{
 		Source: &memory{recs: recs, r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{}, Store: store,
 	})
@@ -227,7 +227,7 @@ func (l *letters) Flush(context.Context) error { return nil }
 
 func TestDeadLetters(t *testing.T) {
 	run := func(l *letters, tol Tolerance) (*Engine, error) {
-		e := newEngine(t, config(t, "pegasos"))
+		e := newEngine(t, config(t, "sbp"))
 		_, err := Run(t.Context(), e, RunConfig{
 			Source: &memory{recs: records(2000, 4, true), r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{}, DeadLetters: l, Tolerance: tol,
 		})
@@ -251,7 +251,7 @@ func TestDeadLetters(t *testing.T) {
 }
 
 func TestFailingPublisherStopsTheRun(t *testing.T) {
-	e := newEngine(t, config(t, "pegasos"))
+	e := newEngine(t, config(t, "sbp"))
 	_, err := Run(t.Context(), e, RunConfig{
 		Source: &memory{recs: records(2000, 4, false), r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{},
 		Publisher: &topic{fail: errors.New("no leader")}, CheckpointEvery: 500,
@@ -267,7 +267,7 @@ func TestZombieStops(t *testing.T) {
 	dir := t.TempDir()
 	old := openStore(t, dir)
 	openStore(t, dir)
-	e := newEngine(t, config(t, "pegasos"))
+	e := newEngine(t, config(t, "sbp"))
 	pub := &topic{}
 	_, err := Run(t.Context(), e, RunConfig{
 		Source: &memory{recs: records(2000, 4, false), r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{},
@@ -307,7 +307,7 @@ func (c endAfter) Consumed(e *Engine, _ int64) {
 func TestStopWhileWaiting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	store := openStore(t, t.TempDir())
-	e := newEngine(t, config(t, "pegasos"))
+	e := newEngine(t, config(t, "sbp"))
 	res, err := Run(ctx, e, RunConfig{
 		Source: &stuck{memory{recs: records(900, 4, false), r: rand.New(rand.NewPCG(1, 1))}}, Decoder: plain{}, Store: store,
 		Hooks: []any{endAfter{900, cancel}},
@@ -324,7 +324,7 @@ func TestStopWhileWaiting(t *testing.T) {
 // TestFirstPublication: a run that goes on from a checkpoint publishes its model
 // at once where none has been published, and otherwise when there is a newer one.
 func TestFirstPublication(t *testing.T) {
-	e := newEngine(t, config(t, "pegasos"))
+	e := newEngine(t, config(t, "sbp"))
 	if _, err := e.Consume(t.Context(), rings(1000, 2, false)); err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestFirstPublication(t *testing.T) {
 		t.Fatal(err)
 	}
 	for version, want := range []int{1, 0} {
-		e := newEngine(t, config(t, "pegasos"))
+		e := newEngine(t, config(t, "sbp"))
 		if err := e.Restore(snap); err != nil {
 			t.Fatal(err)
 		}
@@ -355,14 +355,14 @@ func (unfinished) Finish(context.Context) (algos.Report, error) {
 }
 
 func TestFailingFinishStopsTheRun(t *testing.T) {
-	cfg := config(t, "pegasos")
-	pegasos := cfg.Spec
+	cfg := config(t, "sbp")
+	inner := cfg.Spec
 	cfg.Options = nil
-	cfg.Spec = algos.Define(algos.SpecInfo{Name: "unfinished", Summary: "s", When: "w", Paper: "p", Kind: pegasos.Kind}, nil,
+	cfg.Spec = algos.Define(algos.SpecInfo{Name: "unfinished", Summary: "s", When: "w", Paper: "p", Kind: inner.Kind}, nil,
 		func(env algos.Env, _ struct{}) (algos.Learner, error) {
-			l, err := pegasos.New(env, nil)
+			l, err := inner.New(env, map[string]string{"every": "1", "updates": "1"})
 			return unfinished{l}, err
-		}, pegasos.DecodeModel)
+		}, inner.DecodeModel)
 	store := openStore(t, t.TempDir())
 	res, err := Run(t.Context(), newEngine(t, cfg), RunConfig{
 		Source: &memory{recs: records(500, 4, false), r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{}, Store: store,

@@ -14,7 +14,7 @@ import (
 // others are refused by, before and after a restart, and which the model
 // carries.
 func TestDimensionOfTheStream(t *testing.T) {
-	cfg := config(t, "pegasos")
+	cfg := config(t, "sbp")
 	cfg.Warmup = 20
 	cfg.Signature = codec.Signature{Codec: "json", Labels: "0,1"}
 	items := rings(60, 3, false) // of three features
@@ -60,7 +60,7 @@ func TestDimensionOfTheStream(t *testing.T) {
 // TestOtherData: a state does not go on with other labels or columns, but does
 // with another codec.
 func TestOtherData(t *testing.T) {
-	cfg := config(t, "pegasos")
+	cfg := config(t, "sbp")
 	csv := func(labels string, columns ...string) codec.Signature {
 		return codec.Signature{Codec: "csv", Labels: labels, CSV: codec.CSVOptions{Columns: columns, LabelColumn: "y"}}
 	}

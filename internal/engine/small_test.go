@@ -16,7 +16,7 @@ import (
 // interrupted makes no difference.
 func TestSmallStream(t *testing.T) {
 	const n, scored = 569, 189
-	for _, name := range []string{"scs", "pegasos", "tsgs3vm"} {
+	for _, name := range []string{"scs", "sbp", "tsgs3vm"} {
 		cfg := config(t, name)
 		cfg.Warmup, cfg.Scale, cfg.Tune = 0, "standard", false
 		run := func(items []Item, cuts int) *Engine {

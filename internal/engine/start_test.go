@@ -15,7 +15,7 @@ func TestStartPositionsSurvive(t *testing.T) {
 	start := stream.Offsets{{Topic: "t", ID: 0}: 0, {Topic: "t", ID: 1}: 0, {Topic: "t", ID: 2}: 77}
 	store := openStore(t, t.TempDir())
 	cfg := RunConfig{Decoder: plain{}, Store: store, Start: start}
-	e := newEngine(t, config(t, "pegasos"))
+	e := newEngine(t, config(t, "sbp"))
 	if err := SaveFirst(t.Context(), e, cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestStartPositionsSurvive(t *testing.T) {
 		t.Fatalf("the first checkpoint has %d examples and offsets %v, want 0 and %v", snap.Header.Examples, snap.Header.Offsets, start)
 	}
 
-	e = newEngine(t, config(t, "pegasos"))
+	e = newEngine(t, config(t, "sbp"))
 	if err := e.Restore(snap); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestStartPositionsSurvive(t *testing.T) {
 		t.Errorf("the last checkpoint has offsets %v, want %v", snap.Header.Offsets, want)
 	}
 
-	plainRun := newEngine(t, config(t, "pegasos"))
+	plainRun := newEngine(t, config(t, "sbp"))
 	if _, err := Run(t.Context(), plainRun, RunConfig{Decoder: plain{}, Source: &memory{recs: recs, r: rand.New(rand.NewPCG(3, 4))}}); err != nil {
 		t.Fatal(err)
 	}

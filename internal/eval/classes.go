@@ -3,12 +3,10 @@ package eval
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
-
-// With more than two classes, labels and predictions are class numbers from 0, and
-// the number of classes may grow during the stream.
 
 // maxClasses bounds the number of classes in a state being read.
 const maxClasses = 1 << 12
@@ -34,31 +32,29 @@ func (s *Summary) Name(names []string) {
 	Name(s.Window.Classes, names)
 }
 
-// NewClasses returns a Prequential for more than two classes with a window of size
-// examples, at least 1. Its Add takes the predicted class as the score.
-func NewClasses(size int) *Prequential {
-	p := New(false, size)
-	p.calibration.several = true
-	p.bins, p.classes, p.recentClasses = nil, new(confusion), new(confusion)
-	return p
-}
-
-// confusion counts examples by true and predicted class.
+// confusion counts examples by true and predicted class, and has what all measures
+// of a classifier except losses and AUC are computed from.
 type confusion struct {
+	two     bool     // the classes are negative and positive
 	k       int      // number of classes
 	hits    []uint64 // k × k: row y, column p
 	count   []uint64 // examples of each class
-	n       uint64
-	right   uint64
-	stayed  uint64 // labels equal to the previous one
-	largest uint64 // labels of the class that was the most frequent before
+	stayed  uint64  // labels equal to the previous one
+	largest float64 // labels of the class that was the most frequent before; NaN in a state from before they were counted
+}
+
+func twoClasses() confusion {
+	return confusion{two: true, k: 2, hits: make([]uint64, 4), count: make([]uint64, 2)}
+}
+
+func (c *confusion) clone() confusion {
+	d := *c
+	d.hits, d.count = slices.Clone(c.hits), slices.Clone(c.count)
+	return d
 }
 
 // grow makes room for class y.
 func (c *confusion) grow(y int) {
-	if y < c.k {
-		return
-	}
 	k := y + 1
 	hits := make([]uint64, k*k)
 	for i := range c.k {
@@ -70,27 +66,51 @@ func (c *confusion) grow(y int) {
 	}
 }
 
-// add counts an example, or removes it if by is all ones.
+// add counts an example, or removes it if by is back.
 func (c *confusion) add(y, p int, stayed, largest bool, by uint64) {
-	c.grow(max(y, p))
+	if m := max(y, p); m >= c.k {
+		c.grow(m)
+	}
 	c.hits[y*c.k+p] += by
 	c.count[y] += by
-	c.n += by
-	if y == p {
-		c.right += by
-	}
-	if stayed {
-		c.stayed += by
-	}
-	if largest {
-		c.largest += by
-	}
+	c.stayed += by * one(stayed)
+	c.largest += float64(int64(by * one(largest)))
 }
 
 const back = ^uint64(0)
 
-// majority returns the most frequent class, the first of several.
+// one returns 1 for true, without a branch: the values are unpredictable, and a
+// mispredicted branch costs more than an addition.
+func one(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// recount computes count.
+func (c *confusion) recount() {
+	c.count = make([]uint64, c.k)
+	for i, n := range c.hits {
+		c.count[i/c.k] += n
+	}
+}
+
+// sums returns the number of examples, and of those predicted correctly.
+func (c *confusion) sums() (n, right uint64) {
+	for k, count := range c.count {
+		n += count
+		right += c.hits[k*c.k+k]
+	}
+	return n, right
+}
+
+// majority returns the most frequent class. Of several it is the first; of two it is
+// the positive one, as for a decision of 0.
 func (c *confusion) majority() int {
+	if c.two {
+		return int(1 - one(c.count[0] > c.count[1]))
+	}
 	best := 0
 	for y, n := range c.count {
 		if n > c.count[best] {
@@ -100,7 +120,18 @@ func (c *confusion) majority() int {
 	return best
 }
 
-func (c *confusion) accuracy() float64 { return float64(c.right) / float64(c.n) }
+func (c *confusion) accuracy() float64 {
+	n, right := c.sums()
+	return float64(right) / float64(n)
+}
+
+// rows returns the counts by true class.
+func (c *confusion) rows() (rows [][]uint64) {
+	for y := range c.k {
+		rows = append(rows, c.hits[y*c.k:(y+1)*c.k:(y+1)*c.k])
+	}
+	return rows
+}
 
 // predicted returns how often class p was predicted.
 func (c *confusion) predicted(p int) (n uint64) {
@@ -120,52 +151,48 @@ func (c *confusion) list() []Class {
 	return out
 }
 
-// measures sets the applicable fields of m.
+// measures sets the measures that follow from the counts.
 func (c *confusion) measures(m *Measures) {
-	n := float64(c.n)
-	acc := c.accuracy()
+	examples, right := c.sums()
+	n := float64(examples)
+	acc := float64(right) / n
 	m.Accuracy, m.Error = Number(acc), Number(1-acc)
-	m.Classes = c.list()
 	recall, there, chance := 0., 0., 0.
-	for k, class := range m.Classes {
+	classes := c.list()
+	for k, class := range classes {
 		chance += float64(float64(class.Examples) / n * float64(c.predicted(k)) / n)
-		if class.Examples > 0 {
+		if class.Examples > 0 || c.two { // a missing one of two makes the mean NaN
 			recall += float64(class.Recall)
 			there++
 		}
 	}
 	m.BalancedAccuracy = Number(recall / there)
-	m.Baseline = Baseline{Majority: Number(float64(c.largest) / n), NoChange: Number(float64(c.stayed) / n)}
+	m.Baseline = Baseline{Majority: Number(c.largest / n), NoChange: Number(float64(c.stayed) / n)}
 	m.Kappa, m.KappaT = Number(above(acc, chance)), Number(above(acc, float64(m.Baseline.NoChange)))
+	if !c.two {
+		m.Classes = classes
+		return
+	}
+	m.Hits = [2][2]uint64{[2]uint64(c.hits[:2]), [2]uint64(c.hits[2:])}
 }
 
-// addClass is Add for more than two classes.
-func (p *Prequential) addClass(predicted, label float64) {
-	y, c := int(label), int(predicted)
-	stayed, largest := p.n > 0 && label == p.last, p.n > 0 && p.classes.majority() == y
-	p.last = label
-	at := int(p.n % uint64(p.size))
-	p.n++
-	if len(p.scores) < p.size {
-		p.scores, p.labels = append(p.scores, 0), append(p.labels, 0)
-		p.stayed, p.larger = append(p.stayed, false), append(p.larger, false)
-	} else {
-		p.recentClasses.add(int(p.labels[at]), int(p.scores[at]), p.stayed[at], p.larger[at], back)
+// above returns (p − base)/(1 − base), NaN if base is 1.
+func above(p, base float64) float64 {
+	if base >= 1 {
+		return math.NaN()
 	}
-	p.scores[at], p.labels[at], p.stayed[at], p.larger[at] = predicted, label, stayed, largest
-	p.classes.add(y, c, stayed, largest, 1)
-	p.recentClasses.add(y, c, stayed, largest, 1)
-	p.blocks.add(y == c)
+	return (p - base) / (1 - base)
 }
 
 // classFields describes the state besides the window.
 func (p *Prequential) classFields(f *state.Fields) {
-	c := p.classes
+	c := &p.total
+	largest := uint64(c.largest)
 	f.Int("classes", &c.k)
 	f.Uint64s("hits", &c.hits)
 	f.Uint64("stayed_total", &c.stayed)
-	f.Uint64("largest_class", &c.largest)
-	f.Bools("largest", &p.larger)
+	f.Uint64("largest_class", &largest)
+	f.Bools("largest", &p.largest)
 	f.Group("blocks", func(f *state.Fields) { p.blocks.fields(f, p.n) })
 	p.calibrationFields(f)
 	if !f.Decoding() || f.Err() != nil {
@@ -175,18 +202,12 @@ func (p *Prequential) classFields(f *state.Fields) {
 		f.Fail("hits", fmt.Errorf("%d counts of %d classes", len(c.hits), c.k))
 		return
 	}
-	c.count, c.n, c.right = make([]uint64, c.k), 0, 0
-	for i, n := range c.hits {
-		y, predicted := i/c.k, i%c.k
-		c.count[y] += n
-		c.n += n
-		if y == predicted {
-			c.right += n
-		}
-	}
-	p.recentClasses = new(confusion)
-	if c.n != p.n || len(p.larger) != len(p.scores) || len(p.labels) != len(p.scores) || len(p.stayed) != len(p.scores) {
-		f.Fail("hits", fmt.Errorf("%d examples of %d, %d flags of %d", c.n, p.n, len(p.larger), len(p.scores)))
+	c.largest = float64(largest)
+	c.recount()
+	p.recent = confusion{}
+	n, _ := c.sums()
+	if n != p.n || len(p.largest) != len(p.scores) || len(p.labels) != len(p.scores) || len(p.stayed) != len(p.scores) {
+		f.Fail("hits", fmt.Errorf("%d examples of %d, %d flags of %d", n, p.n, len(p.largest), len(p.scores)))
 		return
 	}
 	for i := range p.scores {
@@ -196,22 +217,11 @@ func (p *Prequential) classFields(f *state.Fields) {
 				return
 			}
 		}
-		p.recentClasses.add(int(p.labels[i]), int(p.scores[i]), p.stayed[i], p.larger[i], 1)
+		p.recent.add(int(p.labels[i]), int(p.scores[i]), p.stayed[i], p.largest[i], 1)
 	}
-	p.recentClasses.grow(c.k - 1)
-}
-
-// classSummary is Summary for more than two classes.
-func (p *Prequential) classSummary() Summary {
-	s := Summary{Measures: noMeasures(), Window: Window{Measures: noMeasures(), Examples: len(p.scores)}}
-	p.classes.measures(&s.Measures)
-	p.recentClasses.measures(&s.Window.Measures)
-	s.Probability, s.Window.Probability = p.calibration.all(), p.calibration.window()
-	c := p.recentClasses
-	for y := range c.k {
-		s.Window.Confusion = append(s.Window.Confusion, c.hits[y*c.k:(y+1)*c.k:(y+1)*c.k])
+	if p.recent.k < c.k {
+		p.recent.grow(c.k - 1)
 	}
-	return s
 }
 
 // EvaluateClasses is Evaluate for more than two classes, given the predicted ones.
@@ -221,7 +231,7 @@ func EvaluateClasses(predicted, labels []float64) Test {
 		c.add(int(y), int(predicted[i]), false, false, 1)
 	}
 	m := noMeasures()
-	if c.n > 0 {
+	if c.k > 0 {
 		c.measures(&m)
 	}
 	return Test{Examples: len(labels), Accuracy: m.Accuracy, Error: m.Error, AUC: m.AUC, BalancedAccuracy: m.BalancedAccuracy, Classes: m.Classes}

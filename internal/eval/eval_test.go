@@ -243,8 +243,8 @@ func TestPrequentialClassification(t *testing.T) {
 					pos++
 				}
 			}
-			if a, b := p.Classes(); b != pos || a+b != uint64(n) {
-				t.Errorf("%s: classes %d, %d", where, a, b)
+			if c := p.Counts(); c[1] != pos || c[0]+c[1] != uint64(n) {
+				t.Errorf("%s: classes %v", where, c)
 			}
 			if all, win := p.Accuracy(); !same(all, float64(s.Accuracy)) || !same(win, float64(s.Window.Accuracy)) {
 				t.Errorf("%s: accuracy %v, %v", where, all, win)

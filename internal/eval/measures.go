@@ -112,7 +112,7 @@ const rarely = 0.2
 // Rare reports whether a class has less than a fifth of the examples, and which; 0
 // is the negative one.
 func (m *Measures) Rare() (class int, yes bool) {
-	negative, positive := (&counter{hits: m.Hits}).classes()
+	negative, positive := m.Hits[0][0]+m.Hits[0][1], m.Hits[1][0]+m.Hits[1][1]
 	if positive < negative {
 		class = 1
 	}
@@ -210,15 +210,6 @@ type Test struct {
 func noMeasures() Measures {
 	nan := Number(math.NaN())
 	return Measures{Accuracy: nan, Error: nan, Hinge: nan, Probability: noProbability(), BalancedAccuracy: nan, AUC: nan, Kappa: nan, KappaT: nan, Baseline: Baseline{nan, nan}}
-}
-
-func (m *Measures) classification(t *counter, hinge, auc float64) {
-	acc := t.accuracy()
-	m.Accuracy, m.Error = Number(acc), Number(1-acc)
-	m.Hinge, m.AUC = Number(hinge), Number(auc)
-	m.BalancedAccuracy, m.Baseline = Number(t.balanced()), t.baseline()
-	m.Hits = t.hits
-	m.Kappa, m.KappaT = Number(t.kappa()), Number(t.kappaT())
 }
 
 // regression sets the measures from mean absolute and squared error and the

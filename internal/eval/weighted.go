@@ -42,7 +42,7 @@ func (s *sums) add(p *Prequential, score, label, w float64) {
 		s.abs += float64(w * math.Abs(d))
 		s.sq += float64(w * float64(d*d))
 		return
-	case p.classes == nil:
+	case !p.several:
 		s.hinge += float64(w * hinge(score, label))
 		if class(score) == class(label) {
 			return
@@ -63,7 +63,7 @@ func (s *sums) measures(p *Prequential) *Weighted {
 	}
 	m.Error = Number(s.wrong / s.w)
 	m.Accuracy = 1 - m.Error
-	if p.classes == nil {
+	if !p.several {
 		m.Hinge = Number(s.hinge / s.w)
 	}
 	return m
@@ -94,13 +94,8 @@ func (p *Prequential) unweighted() *weighing {
 	for i := range q.recent {
 		q.recent[i] = 1
 	}
-	switch {
-	case p.regress:
-	case p.classes != nil:
-		q.wrong = float64(p.classes.n - p.classes.right)
-	default:
-		q.wrong = float64(p.total.hits[0][1] + p.total.hits[1][0])
-	}
+	all, right := p.total.sums()
+	q.wrong = float64(all - right)
 	return q
 }
 

@@ -144,7 +144,7 @@ func largest(a, b []float64) float64 {
 	return m
 }
 
-var methods = []*Method{SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha}
+var methods = []*Method{SVRGSD, SAGASD, SVRG, SAGA, Katyusha}
 
 // Every method finds the minimum of the ridge problem that the normal
 // equations give, on dense and on sparse rows, with and without a bias.
@@ -181,7 +181,7 @@ func TestRidgeOptimum(t *testing.T) {
 // In the first epochs the bound must bind, too, and not be absurd.
 func TestBoundIsAbove(t *testing.T) {
 	p := generate(300, 20, 1, 2).with(Squared, .01, .002, 1)
-	for _, m := range []*Method{SVRGSD, SAGASD, ProxSVRG, SAGA, Katyusha} {
+	for _, m := range []*Method{SVRGSD, SAGASD, SVRG, SAGA, Katyusha} {
 		far := solver(p, Params{Method: m, Seed: 9})
 		run(t, far, 200)
 		best := far.Value()
@@ -249,7 +249,7 @@ func TestLassoAndElasticNet(t *testing.T) {
 			p, best := base.with(Squared, w.ridge, w.lasso, w.bias), 0.0
 			for _, par := range []Params{
 				{Method: SVRGSD, Decrease: .001, Theta: byGram}, {Method: SVRGSD, Decrease: .05, Theta: AtStart}, {Method: SVRGSD, Variant: Convex, Decrease: .01, Theta: byGram},
-				{Method: SVRGSD, Variant: Strongly}, {Method: SAGASD, Decrease: .01, Theta: byPass}, {Method: ProxSVRG}, {Method: SAGA}, {Method: Katyusha},
+				{Method: SVRGSD, Variant: Strongly}, {Method: SAGASD, Decrease: .01, Theta: byPass}, {Method: SVRG}, {Method: SAGA}, {Method: Katyusha},
 			} {
 				par.Seed = 8
 				s := solver(p, par)
@@ -299,24 +299,19 @@ func TestLazyIsDense(t *testing.T) {
 		p, spelt := base.with(Squared, w.ridge, w.lasso, w.bias), base.with(Squared, w.ridge, w.lasso, w.bias)
 		spelt.nnz = math.MaxInt / 8 // taken for dense
 		for _, m := range methods {
-			if m == SVRG && w.lasso > 0 {
-				continue
-			}
-			for _, batch := range []int{1, 3} {
-				for _, decrease := range []float64{0, .01} {
-					for _, inner := range []float64{0, 9} { // longer than a leap
-						par := Params{Method: m, Batch: batch, Decrease: decrease, Theta: byPass, Inner: inner, Seed: 11}
-						lazy, dense := solver(p, par), solver(spelt, par)
-						if !p.sparse() || spelt.sparse() {
-							t.Fatal("the test does not compare what it should")
-						}
-						for e := range 6 {
-							run(t, lazy, 1)
-							run(t, dense, 1)
-							for _, c := range [][2][]float64{{lazy.snap, dense.snap}, {lazy.y, dense.y}, {lazy.z, dense.z}, {lazy.mean, dense.mean}} {
-								if d := largest(c[0], c[1]); !(d < 1e-10) {
-									t.Fatalf("%s %+v batch %d decrease %g epoch %d: %g apart", m, w, batch, decrease, e, d)
-								}
+			for _, decrease := range []float64{0, .01} {
+				for _, inner := range []float64{0, 9} { // longer than a leap
+					par := Params{Method: m, Decrease: decrease, Theta: byPass, Inner: inner, Seed: 11}
+					lazy, dense := solver(p, par), solver(spelt, par)
+					if !p.sparse() || spelt.sparse() {
+						t.Fatal("the test does not compare what it should")
+					}
+					for e := range 6 {
+						run(t, lazy, 1)
+						run(t, dense, 1)
+						for _, c := range [][2][]float64{{lazy.snap, dense.snap}, {lazy.y, dense.y}, {lazy.z, dense.z}, {lazy.mean, dense.mean}} {
+							if d := largest(c[0], c[1]); !(d < 1e-10) {
+								t.Fatalf("%s %+v decrease %g epoch %d: %g apart", m, w, decrease, e, d)
 							}
 						}
 					}
@@ -371,7 +366,7 @@ func TestLossDerivatives(t *testing.T) {
 // A cancelled epoch leaves the solver as it was.
 func TestCancel(t *testing.T) {
 	p := generate(3000, 10, 1, 1).with(Squared, 1e-3, 1e-4, 0)
-	for _, m := range []*Method{SVRGSD, SAGASD, ProxSVRG, SAGA, Katyusha} {
+	for _, m := range []*Method{SVRGSD, SAGASD, SVRG, SAGA, Katyusha} {
 		a, b := solver(p, Params{Method: m, Seed: 1, Decrease: .001, Theta: byGram}), solver(p, Params{Method: m, Seed: 1, Decrease: .001, Theta: byGram})
 		for range 4 {
 			for asks := 1; ; asks++ {

@@ -28,20 +28,17 @@ func (s *Solver) katyusha(ctx context.Context, m int) error {
 	s.passes++
 	a, p := &s.kat, s.prob
 	a.start(s, m)
-	draw, share := s.draws("vr.row"), 1/float64(s.par.Batch)
+	draw := s.draws("vr.row")
 	for k := range m {
 		if k%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		a.couple(int32(k))
-		for range s.par.Batch {
-			i, weight := s.sample.next(draw)
-			if a.sparse {
-				a.reach(i, int32(k))
-			}
-			c := float64(weight * (p.deriv(p.dot(a.x, i), i) - s.d[i]))
-			p.axpy(float64(share*c), i, a.u)
+		i, weight := s.sample.next(draw)
+		if a.sparse {
+			a.reach(i, int32(k))
 		}
+		p.axpy(float64(weight*(p.deriv(p.dot(a.x, i), i)-s.d[i])), i, a.u)
 		a.move(int32(k))
 	}
 	a.flush(int32(m))
@@ -65,11 +62,11 @@ type accelerated struct {
 	snap, grad []float64 // x~, gradient of the mean loss there
 	x, y, z    []float64 // x is computed where it is needed
 	sum        []float64 // of (1 + α λ1)^(k−m) y
-	u          []float64 // mean of c a_i over the batch
+	u          []float64 // c a_i
 
 	sparse bool
 	done   []int32 // number of steps that a coordinate has taken
-	touch  []int32 // coordinates of the batch
+	touch  []int32 // coordinates of the row
 	jump   []katLeap
 	n      int      // longest leap in jump
 	made   coupling // for which jump was computed
@@ -140,17 +137,12 @@ func (a *accelerated) ready(j int, k int32) {
 
 // reach computes the coordinates of x that row i has.
 func (a *accelerated) reach(i int, k int32) {
-	r, first := &a.p.rows[i], a.p.first()
-	for q := range r.Val {
-		j := q
-		if r.Idx != nil {
-			j = int(r.Idx[q])
-		}
-		a.ready(j+first, k)
+	for j := range a.p.coordinates(i) {
+		a.ready(j, k)
 	}
 }
 
-// move does step k; for sparse rows only for the batch's coordinates.
+// move does step k; for sparse rows only for the row's coordinates.
 func (a *accelerated) move(k int32) {
 	if !a.sparse {
 		n := len(a.u)
@@ -168,9 +160,6 @@ func (a *accelerated) move(k int32) {
 		return
 	}
 	for _, j := range a.touch {
-		if a.done[j] > k {
-			continue // a batch may have a feature more than once
-		}
 		a.done[j] = k + 1
 		a.y[j], a.z[j] = a.stay(a.y[j], a.z[j], a.u[j]+a.grad[j], a.snap[j], float64(a.al*a.p.lasso(int(j))))
 		a.sum[j] = a.sum[j]/a.omega + a.y[j]

@@ -16,11 +16,10 @@ import (
 // stays there. One on its way there, which soft sends to 0 while its momentum dies
 // away, also follows a linear map.
 type lazy struct {
-	done  []int32 // number of steps that a coordinate has taken
-	jump  []leap  // by number of steps
-	fade  []leap  // by number of steps in which soft returns 0
-	rec   recipe  // for which jump and fade were computed
-	touch []int32 // coordinates of the batch
+	done []int32 // number of steps that a coordinate has taken
+	jump []leap  // by number of steps
+	fade []leap  // by number of steps in which soft returns 0
+	rec  recipe  // for which jump and fade were computed
 }
 
 // leap is the effect of k steps on a coordinate: x becomes a x + b x^ + c g, and
@@ -30,7 +29,6 @@ type leap struct{ a, b, c, p, q, r float64 }
 // recipe is everything that a leap depends on.
 type recipe struct {
 	eta, ridge, mom float64
-	next            bool // the average is of x', not of x^'
 	n               int
 }
 
@@ -51,11 +49,7 @@ func (r recipe) table(t []leap, lasso float64) []leap {
 		x, xh, g, acc := v[0], v[1], v[2], 0.0
 		for k := 1; k <= r.n; k++ {
 			x, xh = step(x, xh, g, r.eta, r.ridge, lasso, r.mom, 1)
-			if r.next {
-				acc += x
-			} else {
-				acc += xh
-			}
+			acc += xh
 			to := &t[k]
 			switch unit {
 			case 0:
@@ -76,7 +70,7 @@ func (w *walk) prepare() {
 		w.done = make([]int32, len(w.x))
 	}
 	clear(w.done)
-	if r := (recipe{w.eta, w.p.Ridge, w.mom, w.sumNext, min(w.m, maxLeap)}); w.rec != r {
+	if r := (recipe{w.eta, w.p.Ridge, w.mom, min(w.m, maxLeap)}); w.rec != r {
 		w.rec = r
 		w.jump = r.table(w.jump, 0)
 		w.fade = r.table(w.fade, math.Inf(1))
@@ -85,17 +79,8 @@ func (w *walk) prepare() {
 
 // reach brings the coordinates of row i up to date.
 func (w *walk) reach(i int) {
-	r, first, at := &w.p.rows[i], w.p.first(), int32(w.k)
-	if r.Idx != nil {
-		for _, j := range r.Idx {
-			w.catchUp(int(j)+first, at)
-		}
-		w.touch = append(w.touch, r.Idx...)
-		return
-	}
-	for j := range r.Val {
-		w.catchUp(j+first, at)
-		w.touch = append(w.touch, int32(j))
+	for j := range w.p.coordinates(i) {
+		w.catchUp(j, int32(w.k))
 	}
 }
 
@@ -106,15 +91,14 @@ func (w *walk) flush() {
 	}
 }
 
-// lazyStep does the step of the batch's coordinates.
+// lazyStep does the step of the row's coordinates.
 func (w *walk) lazyStep() {
 	w.gather()
-	first := w.p.first()
-	if first == 1 {
+	if w.p.first() == 1 {
 		w.move(0, 0)
 	}
-	for _, j := range w.touch {
-		w.move(int(j)+first, w.lasso)
+	for j := range w.p.coordinates(w.row.i) {
+		w.move(j, w.lasso)
 	}
 	w.k++
 	w.store()
@@ -122,16 +106,10 @@ func (w *walk) lazyStep() {
 
 // move does the step of coordinate j.
 func (w *walk) move(j int, lasso float64) {
-	if int(w.done[j]) > w.k {
-		return // a batch may have a feature more than once
-	}
 	w.done[j] = int32(w.k + 1)
 	x, h := step(w.x[j], w.hat[j], w.u[j]+w.grad[j], w.eta, w.p.Ridge, lasso, w.mom, 1)
 	w.u[j] = 0
 	w.x[j], w.hat[j] = x, h
-	if w.sumNext {
-		h = x
-	}
 	w.sum[j] += h
 }
 
@@ -188,11 +166,7 @@ func (w *walk) catchUp(j int, k int32) {
 		}
 		for h = min(gap, 8); h > 0; h-- {
 			x, xh = step(x, xh, g, r.eta, r.ridge, float64(r.eta*lambda), r.mom, 1)
-			if r.next {
-				acc += x
-			} else {
-				acc += xh
-			}
+			acc += xh
 			gap--
 		}
 	}

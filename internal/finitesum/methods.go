@@ -24,24 +24,19 @@ type Method struct {
 type result uint8
 
 const (
-	meanHat  result = iota // mean of x^_1 … x^_m
-	meanNext               // mean of x_1 … x_m
-	last                   // x_m
+	meanHat result = iota // mean of x^_1 … x^_m
+	last                  // x_m
 )
 
 // String returns the method's name for users.
 func (m *Method) String() string { return m.name }
 
 // SVRG is the method of Johnson and Zhang, "Accelerating Stochastic Gradient
-// Descent using Predictive Variance Reduction" (NIPS 2013), option I. λ2 must
-// be 0.
+// Descent using Predictive Variance Reduction" (NIPS 2013), option I. With λ2 > 0
+// it takes the proximal step of Xiao and Zhang (SIAM J. Optim. 2014).
 var SVRG = &Method{name: "svrg", rate: .4, inner: 2, result: last, epoch: (*Solver).descend}
 
-// ProxSVRG is the method of Xiao and Zhang, "A Proximal Stochastic Gradient
-// Method with Progressive Variance Reduction" (SIAM J. Optim. 2014).
-var ProxSVRG = &Method{name: "prox-svrg", rate: .25, inner: 2, result: meanNext, epoch: (*Solver).descend}
-
-// SVRGSD is Algorithm 2 of Shang et al.: Prox-SVRG with momentum and
+// SVRGSD is Algorithm 2 of Shang et al.: SVRG with momentum and
 // sufficient decrease.
 var SVRGSD = &Method{name: "svrg-sd", rate: 1, inner: 2, y: true, sum: true, sd: true, epoch: (*Solver).descend}
 
@@ -108,15 +103,11 @@ func (s *Solver) begin(m int) {
 	}
 	w.p, w.sample, w.rows = p, &s.sample, s.draws("vr.row")
 	w.eta, w.lasso, w.mom = s.eta, float64(s.eta*p.Lasso), 1-sigma
-	w.sumNext = s.par.Method.result == meanNext
 	for _, v := range []*[]float64{&w.x, &w.hat, &w.sum, &w.u} {
 		*v = linear.Grow(*v, p.Dim())
 	}
 	clear(w.sum)
 	w.m, w.k, w.sparse = m, 0, p.sparse()
-	if len(w.batch) != s.par.Batch {
-		w.batch = make([]drawn, s.par.Batch)
-	}
 	copy(w.x, s.snap)
 	copy(w.hat, s.snap)
 	if s.par.Variant == Convex {
@@ -132,22 +123,14 @@ func (s *Solver) begin(m int) {
 func (s *Solver) inner(k int) {
 	w := &s.walk
 	due := s.decrease.due(k)
-	if !due && !w.sparse && len(w.batch) == 1 {
-		// The usual step: its row stays in registers.
-		r := w.look()
-		if w.full(r.i) {
-			w.sweep(r)
-			return
-		}
-		w.batch[0] = r
-	} else {
-		w.draw()
-	}
+	w.draw()
 	switch {
 	case due:
 		s.decreaseStep(k)
 	case w.sparse:
 		w.lazyStep()
+	case w.full():
+		w.sweep() // the usual step
 	default:
 		w.gather()
 		w.scaledStep(1)

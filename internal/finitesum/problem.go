@@ -8,7 +8,7 @@
 // methods are those of Shang, Liu, Zhou, Cheng, Ng, Yoshida, "Guaranteed Sufficient
 // Decrease for Stochastic Variance Reduced Gradient Optimization" (AISTATS 2018,
 // arXiv 1802.09933), and those that the paper compares with: SVRGSD, SAGASD, SVRG,
-// ProxSVRG, SAGA, Katyusha. All except Katyusha share an epoch (methods.go) and its
+// SAGA, Katyusha. All except Katyusha share an epoch (methods.go) and its
 // step (walk.go, and lazy.go for sparse rows). decrease.go has the sufficient
 // decrease of the SD methods, solver.go what happens between epochs. Gram solves
 // ridge problems directly.
@@ -18,6 +18,7 @@
 package finitesum
 
 import (
+	"iter"
 	"math"
 
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -109,6 +110,22 @@ func (p *Problem) Set(i int, a stream.Vec, b float64) {
 
 // sparse reports whether lazy updates pay off.
 func (p *Problem) sparse() bool { return 8*p.nnz < p.Len()*p.Dim() }
+
+// coordinates yields the coordinates that row i has, except that of the bias.
+func (p *Problem) coordinates(i int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		r, first := &p.rows[i], p.first()
+		for k := range r.Val {
+			j := k
+			if r.Idx != nil {
+				j = int(r.Idx[k])
+			}
+			if !yield(j + first) {
+				return
+			}
+		}
+	}
+}
 
 // dot returns a_iᵀx. Its bits depend only on the row and on x.
 func (p *Problem) dot(x []float64, i int) float64 {

@@ -17,7 +17,7 @@ type Params struct {
 	Seed   uint64
 	// Rate is the step size times L, the largest curvature of a summand (see
 	// Weighted). 0 is the method's default: 1 for SVRG-SD and Katyusha (whose steps
-	// it multiplies), 1/3 for SAGA and SAGA-SD, 0.4 for SVRG, 0.25 for Prox-SVRG.
+	// it multiplies), 1/3 for SAGA and SAGA-SD, 0.4 for SVRG.
 	Rate float64
 	// Inner is the number of gradients of summands in an epoch, as a multiple of n.
 	// 0 is the method's default: 2, or 1 for SAGA and SAGA-SD.
@@ -25,8 +25,6 @@ type Params struct {
 	// Weighted draws long rows more often, so that L is at most twice the mean
 	// curvature of a summand instead of the largest.
 	Weighted bool
-	// Batch is the number of summands per step; 0 is 1.
-	Batch int
 
 	// Sigma in (0,1] is 1 minus the momentum.
 	Sigma float64
@@ -84,8 +82,7 @@ const (
 	theGradient
 )
 
-// NewSolver returns a solver that starts at x = 0. The parameters must be in range,
-// and with SVRG there must be no Lasso term.
+// NewSolver returns a solver that starts at x = 0. The parameters must be in range.
 func NewSolver(prob *Problem, par Params) *Solver {
 	if par.Rate == 0 {
 		par.Rate = par.Method.rate
@@ -93,7 +90,6 @@ func NewSolver(prob *Problem, par Params) *Solver {
 	if par.Inner == 0 {
 		par.Inner = par.Method.inner
 	}
-	par.Batch = max(par.Batch, 1)
 	if !par.Method.sd {
 		par.Sigma, par.Decrease = 1, 0
 	}
@@ -236,12 +232,12 @@ func (s *Solver) Epoch(ctx context.Context) error {
 	}
 	passes := s.passes
 	// Two steps at least: the mean of x^_1 alone is where the epoch began.
-	m := max(int(math.Round(s.par.Inner*float64(n)/float64(s.par.Batch))), 2)
+	m := max(int(math.Round(s.par.Inner*float64(n))), 2)
 	if err := s.par.Method.epoch(s, ctx, m); err != nil {
 		s.passes = passes
 		return err
 	}
-	s.passes += float64(m) * float64(s.par.Batch) / float64(n)
+	s.passes += float64(m) / float64(n)
 	s.epoch++
 	s.segs++
 	s.valid = nothing

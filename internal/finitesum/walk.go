@@ -12,11 +12,11 @@ const checkEvery = 512
 // (8), (5) and (7) of Shang et al.; without momentum and with θ = 1 it is a
 // proximal gradient step:
 //
-//	y_k  = soft(x_{k−1} − η (u + grad + λ1 x_{k−1}), η λ2),  u = mean of c a_i over the batch
+//	y_k  = soft(x_{k−1} − η (u + grad + λ1 x_{k−1}), η λ2),  u = c a_i
 //	x^_k = θ x_{k−1}
 //	x_k  = y_k + mom (x^_k − x^_{k−1})
 //
-// With sparse rows, coordinates that the batch does not have are updated only when
+// With sparse rows, coordinates that the row does not have are updated only when
 // they are needed (see lazy).
 type walk struct {
 	p      *Problem
@@ -26,51 +26,40 @@ type walk struct {
 	grad   []float64 // mean of known[i] a_i
 
 	eta, lasso, mom float64 // lasso: η λ2
-	sumNext         bool    // sum is of x_k, not of x^_k
 	table           bool    // known and grad follow the steps (SAGA)
 	x, hat, sum     []float64
 
-	m, k   int // total steps, steps done
-	batch  []drawn
+	m, k   int   // total steps, steps done
+	row    drawn // of this step
 	u      []float64
 	sparse bool
 	lazy
 }
 
-// drawn is a row of a batch, its derivative d at x, and the weighted difference c
+// drawn is a row, its derivative d at x, and the weighted difference c
 // between d and the known derivative.
 type drawn struct {
 	i    int
 	c, d float64
 }
 
-// look draws a row and computes its derivative at x.
-func (w *walk) look() drawn {
+// draw draws the row of the next step and computes its derivative at x.
+func (w *walk) draw() {
 	p := w.p
 	i, weight := w.sample.next(w.rows)
 	if w.sparse {
+		if p.first() == 1 {
+			w.catchUp(0, int32(w.k))
+		}
 		w.reach(i)
 	}
 	d := p.deriv(p.dot(w.x, i), i)
-	return drawn{i, float64(weight * (d - w.known[i])), d}
+	w.row = drawn{i, float64(weight * (d - w.known[i])), d}
 }
 
-// draw draws the batch of the next step.
-func (w *walk) draw() {
-	if w.sparse {
-		w.touch = w.touch[:0]
-		if w.p.first() == 1 {
-			w.catchUp(0, int32(w.k))
-		}
-	}
-	for b := range w.batch {
-		w.batch[b] = w.look()
-	}
-}
-
-// full reports whether row i is dense with every feature.
-func (w *walk) full(i int) bool {
-	r := &w.p.rows[i]
+// full reports whether the row is dense with every feature.
+func (w *walk) full() bool {
+	r := &w.p.rows[w.row.i]
 	return r.Idx == nil && len(r.Val) == len(w.x)-w.p.first()
 }
 
@@ -83,12 +72,7 @@ func (w *walk) direction() []float64 {
 	return w.u
 }
 
-func (w *walk) gather() {
-	share := 1 / float64(len(w.batch))
-	for _, r := range w.batch {
-		w.p.axpy(float64(share*r.c), r.i, w.u)
-	}
-}
+func (w *walk) gather() { w.p.axpy(w.row.c, w.row.i, w.u) }
 
 // scaledStep is the step with any θ, after direction.
 func (w *walk) scaledStep(theta float64) {
@@ -100,9 +84,6 @@ func (w *walk) scaledStep(theta float64) {
 		}
 		x, h := step(w.x[j], w.hat[j], v+w.grad[j], w.eta, w.p.Ridge, t, w.mom, theta)
 		w.x[j], w.hat[j] = x, h
-		if w.sumNext {
-			h = x
-		}
 		w.sum[j] += h
 	}
 	clear(w.u)
@@ -115,33 +96,28 @@ func (w *walk) scaledStep(theta float64) {
 	w.store()
 }
 
-// store enters the derivatives of the batch into the table and its mean. A row that
-// the batch has twice counts once.
+// store enters the derivative of the row into the table and its mean.
 func (w *walk) store() {
 	if !w.table {
 		return
 	}
-	n := float64(w.p.Len())
-	for _, r := range w.batch {
-		w.p.axpy((r.d-w.known[r.i])/n, r.i, w.grad)
-		w.known[r.i] = r.d
-	}
+	r := &w.row
+	w.p.axpy((r.d-w.known[r.i])/float64(w.p.Len()), r.i, w.grad)
+	w.known[r.i] = r.d
 }
 
-// sweep is the step with θ = 1 for one full row, in one pass over the coordinates.
-func (w *walk) sweep(r drawn) {
+// sweep is the step with θ = 1 for a full row, in one pass over the coordinates.
+func (w *walk) sweep() {
+	r := w.row // in registers
 	val, first, table, scale := w.p.rows[r.i].Val, w.p.first(), w.table, 0.0
 	if table {
 		scale = (r.d - w.known[r.i]) / float64(w.p.Len())
 		w.known[r.i] = r.d
 	}
-	c, eta, ridge, lasso, mom, next := r.c, w.eta, w.p.Ridge, w.lasso, w.mom, w.sumNext
+	c, eta, ridge, lasso, mom := r.c, w.eta, w.p.Ridge, w.lasso, w.mom
 	if first == 1 {
 		x, h := step(w.x[0], w.hat[0], float64(c*w.p.Bias)+w.grad[0], eta, ridge, 0, mom, 1)
 		w.x[0], w.hat[0] = x, h
-		if next {
-			h = x
-		}
 		w.sum[0] += h
 		if table {
 			w.grad[0] += float64(scale * w.p.Bias)
@@ -156,9 +132,6 @@ func (w *walk) sweep(r drawn) {
 		}
 		y += float64(mom * (t - hat[j]))
 		x[j], hat[j] = y, t
-		if next {
-			t = y
-		}
 		sum[j] += t
 	}
 	w.k++

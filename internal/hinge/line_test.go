@@ -139,7 +139,7 @@ func TestPrintedWolfeSetsAreOftenEmpty(t *testing.T) {
 			printed++
 		}
 		// The repaired sets meet wherever there is descent enough at 0.
-		if step, _ := l.Bracket(m2, m1, norm, 1); step == 0 && l.Slope(1e-12) < -1.01*m2*n2 {
+		if step, _ := bracket(&l, m2, m1, norm, 1); step == 0 && l.Slope(1e-12) < -1.01*m2*n2 {
 			repaired++
 		}
 	}
@@ -198,4 +198,37 @@ func TestPrintedFirstDirectionDies(t *testing.T) {
 	if norm := p.TurnRKHS(true); norm < .1 {
 		t.Errorf("with d = −g the norm is %g", norm)
 	}
+}
+
+// bracket returns a step in L and R, found by doubling and bisection from t0,
+// without a radius; norm is ‖d‖. If no step of a significant length is in L, it
+// returns 0 and the shortest step tried, which is in R.
+func bracket(l *Line, c1, c2, norm, t0 float64) (t, trial float64) {
+	n2 := norm * norm
+	phi0 := l.Value(0)
+	lo, hi := 0.0, math.Inf(1)
+	t = t0
+	for range 2 * maxBisect {
+		switch {
+		case l.Value(t)-phi0 > -float64(c1*n2*t):
+			hi = t
+		case l.Slope(t) < -float64(c2*n2):
+			lo = t
+		default:
+			return t, t
+		}
+		if math.IsInf(hi, 1) {
+			t *= 2
+			continue
+		}
+		if hi*norm < 1e-12 {
+			break
+		}
+		mid := lo + (hi-lo)/2
+		if mid <= lo || mid >= hi {
+			break
+		}
+		t = mid
+	}
+	return lo, hi
 }

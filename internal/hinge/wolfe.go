@@ -88,36 +88,3 @@ func MinNorm2(xx, xy, yy float64) float64 {
 	}
 	return min(max(t, 0), 1)
 }
-
-// Bracket returns a step in L and R, found by doubling and bisection from t0,
-// without a radius; norm is ‖d‖. If no step of a significant length is in L, it
-// returns 0 and the shortest step tried, which is in R.
-func (l *Line) Bracket(c1, c2, norm, t0 float64) (t, trial float64) {
-	n2 := norm * norm
-	phi0 := l.Value(0)
-	lo, hi := 0.0, math.Inf(1)
-	t = t0
-	for range 2 * maxBisect {
-		switch {
-		case l.Value(t)-phi0 > -float64(c1*n2*t):
-			hi = t
-		case l.Slope(t) < -float64(c2*n2):
-			lo = t
-		default:
-			return t, t
-		}
-		if math.IsInf(hi, 1) {
-			t *= 2
-			continue
-		}
-		if hi*norm < 1e-12 {
-			break
-		}
-		mid := lo + (hi-lo)/2
-		if mid <= lo || mid >= hi {
-			break
-		}
-		t = mid
-	}
-	return lo, hi
-}

@@ -29,8 +29,7 @@ type Basis struct {
 	rows   *csr        // sparse layout; exactly one of the two is set
 
 	// Scratch memory.
-	x    []float32 // rows of one Block call
-	sums decideScratch
+	x []float32 // rows of one Block call
 }
 
 // New returns an empty Basis.

@@ -19,16 +19,6 @@ type decideScratch struct{ block, x []float32 }
 
 var decidePool = sync.Pool{New: func() any { return new(decideScratch) }}
 
-// Sums is Decide without an offset and with another order of summation, by blocks
-// of kernel values in either layout. It is not safe for concurrent use.
-func (b *Basis) Sums(dst []float64, xs []stream.Vec, coef []float64) {
-	for len(xs) > 0 {
-		n := min(len(xs), decideRows)
-		b.decide(&b.sums, dst[:n], xs[:n], coef)
-		dst, xs = dst[n:], xs[n:]
-	}
-}
-
 // Decide sets dst[i] = Σ_j coef[j]·(K(point j, xs[i]) + Bias) + offset; coef has an
 // element for each point. The bits of dst[i] do not depend on the other vectors. It
 // is safe for concurrent use.

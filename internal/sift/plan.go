@@ -24,9 +24,6 @@ const (
 	Uniform Rule = "uniform"
 )
 
-// Rules lists the rules, the default first.
-func Rules() []Rule { return []Rule{Hinge, Uncertain, Uniform} }
-
 // Margin returns what the rule looks at for a decision f on a record whose label
 // is y, ±1, or 0 where it is not known.
 func (r Rule) Margin(f, y float64) float64 {

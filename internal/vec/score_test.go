@@ -147,9 +147,9 @@ func TestScoreRange(t *testing.T) {
 		{nil, true}, {[]float32{1, -4}, true}, {[]float32{0, 5}, false}, {[]float32{0, 0, 5}, false},
 		{[]float32{float32(nan)}, false}, {[]float32{1, float32(inf)}, false}, {[]float32{2, 2, 2}, true},
 	} {
-		n, m := rows.Len(), rows.Features()
-		if ok := s.Append(&rows, nil, x.val); ok != x.ok || !ok && (rows.Len() != n || rows.Features() != m) {
-			t.Errorf("%v: %v, %d rows of %d features", x.val, ok, rows.Len(), rows.Features())
+		n, m := rows.Len(), len(rows.features)
+		if ok := s.Append(&rows, nil, x.val); ok != x.ok || !ok && (rows.Len() != n || len(rows.features) != m) {
+			t.Errorf("%v: %v, %d rows of %d features", x.val, ok, rows.Len(), len(rows.features))
 		}
 	}
 	wide := NewPanels(scoreFull + 1)

@@ -172,9 +172,6 @@ func (s *Sparse) pair(i int, features []feature) []feature {
 	return rest
 }
 
-// Len returns the number of rows.
-func (s *Sparse) Len() int { return len(s.count) }
-
 // CosSparse is Cos, bit for bit, for the rows of s at their places in dst. w has
 // finite numbers and at least as many features as the rows.
 func CosSparse(dst []float32, ld int, s *Sparse, w *Panels, phase []float32, from, to int) {

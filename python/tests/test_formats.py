@@ -21,7 +21,7 @@ X = np.array([[0.5, 2]], np.float32)
 
 def test_examples_of_the_docs() -> None:
     model = streamsvm.load(wire.hexdump("predictor.md"))
-    assert (model.learner, model.task, model.labels, model.options) == ("perceptron", "classify", [0, 1], {"gamma": "0.5"})
+    assert (model.learner, model.task, model.labels, model.options) == ("sbp", "classify", [0, 1], {"gamma": "0.5"})
     assert model.decision([[0.5, 2]]) == pytest.approx(1.4951, abs=1e-4)
     assert model.predict([[0.5, 2], [1, -1]]).tolist() == [1, 1]
     kernel, packed, linear, features = (wire.hexdump("models.md", k) for k in range(4))

@@ -41,20 +41,6 @@ const (
 	texts
 )
 
-// ParseLabels returns the two labels that Options.Labels means by s: both are
-// float64, both bool, or both string. Where there are more, it is an error: see
-// ParseClasses.
-func ParseLabels(s string) (negative, positive any, err error) {
-	all, err := ParseClasses(s)
-	if err == nil && len(all) > 2 {
-		err = fmt.Errorf("option Labels is %q: %d labels, want two", s, len(all))
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return all[0], all[1], nil
-}
-
 // ParseClasses returns the labels that Options.Labels means by s, two or more:
 // all are float64, all bool, or all string. Of two the first is the negative one;
 // more are in the order of their numbers.

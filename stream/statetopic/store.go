@@ -19,7 +19,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -169,9 +168,6 @@ func (s *Store) fold(r *stream.Record) bool {
 	return k == isChunk
 }
 
-// batchOverhead is more than key, headers and framing add to a record.
-const batchOverhead = 4 << 10
-
 // Unfit says why a topic with so many partitions and these settings cannot keep state
 // in records of up to maxRecordBytes, and which setting would mend that, if there is
 // one. It returns "" if the topic can. Unknown settings are assumed to be right.
@@ -179,14 +175,7 @@ func Unfit(partitions int, config map[string]string, maxRecordBytes int) (why, s
 	if partitions != 1 {
 		return fmt.Sprintf("it has %d partitions, and must have 1", partitions), ""
 	}
-	if p, ok := config["cleanup.policy"]; ok && p != "compact" {
-		return fmt.Sprintf("its cleanup.policy is %s, and must be compact: the state would be deleted after a while, or the topic grow forever", p), "cleanup.policy=compact"
-	}
-	least := int64(maxRecordBytes) + batchOverhead
-	if n, err := strconv.ParseInt(config["max.message.bytes"], 10, 64); err == nil && n < least {
-		return fmt.Sprintf("its max.message.bytes is %d, and must be %d for records of %d bytes and a header", n, least, maxRecordBytes), fmt.Sprintf("max.message.bytes=%d", least)
-	}
-	return "", ""
+	return topiclog.Unfit(config, maxRecordBytes)
 }
 
 // Writer returns what the Store writes by, so that a Publisher can write by it too.

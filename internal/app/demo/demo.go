@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -378,12 +379,12 @@ func (d *demo) finish() error {
 	n, info := e.Counts(), e.Predictor().Info()
 	all, recent := e.Prequential().Accuracy()
 	heldAll, heldRecent := d.held.Accuracy()
-	neg, pos := e.Prequential().Classes()
+	p := e.Prequential()
 	rows := [][]string{
 		{"examples", fmt.Sprintf("%d read from the topic = %d learned + %d sampled out + %d refused", n.Consumed, n.Learned, n.SampledOut, n.Dead)},
 		{"accuracy while learning", fmt.Sprintf("%s over all, %s over the last %d, each predicted before it was learned", eval.Percent(all), eval.Percent(recent), window)},
 		{"accuracy of the subscriber", fmt.Sprintf("%s over all %d held out, %s over the last %d, with the model of the moment", eval.Percent(heldAll), d.held.Examples(), eval.Percent(heldRecent), window)},
-		{"accuracy of the last model", fmt.Sprintf("%s on the next %d examples (always the more frequent class: %s)", eval.Percent(d.tested), lastTest, eval.Percent(float64(max(neg, pos))/float64(neg+pos)))},
+		{"accuracy of the last model", fmt.Sprintf("%s on the next %d examples (always the more frequent class: %s)", eval.Percent(d.tested), lastTest, eval.Percent(float64(slices.Max(p.Counts()))/float64(p.Examples())))},
 		{"model", fmt.Sprintf("%s, %d support vectors, learned by %s", info.Text, info.Support, d.learner)},
 		{"model versions", fmt.Sprintf("%d published, %d taken into use by the subscriber without a pause", d.last, d.versions)},
 		{"checkpoints", fmt.Sprintf("%d written, the last one %d bytes; training was stopped and resumed once", d.checkpoints, d.bytes)},

@@ -3,12 +3,10 @@ package doctor
 import (
 	"bytes"
 	"encoding/csv"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -28,22 +26,12 @@ const (
 	formatMsgpack format = "msgpack"
 
 	formatRegistry   format = "Avro or Protobuf framed for a schema registry"
-	formatGzip       format = "gzip"
-	formatZstd       format = "zstd"
-	formatParquet    format = "a Parquet file"
-	formatAvroFile   format = "an Avro container file"
 	formatEmpty      format = "an empty value"
 	formatTombstone  format = "a tombstone (a key without a value)"
 	formatDeadLetter format = "a dead letter of streamsvm"
 	formatModel      format = "a model of streamsvm"
 	formatUnknown    format = "another format"
 )
-
-// magics are the first bytes of formats that begin with fixed ones.
-var magics = []struct {
-	bytes  string
-	format format
-}{{"\x1f\x8b", formatGzip}, {"\x28\xb5\x2f\xfd", formatZstd}, {"PAR1", formatParquet}, {"Obj\x01", formatAvroFile}}
 
 var libsvmLine = regexp.MustCompile(`^([^\s:]+\s+)?(qid:\d+\s+)?\d+:\S+(\s+\d+:\S+)*\s*(#.*)?$`)
 
@@ -64,11 +52,6 @@ func formatOf(r *stream.Record) format {
 }
 
 func formatOfValue(v []byte) format {
-	for _, m := range magics {
-		if bytes.HasPrefix(v, []byte(m.bytes)) {
-			return m.format
-		}
-	}
 	text := bytes.TrimSpace(v)
 	switch {
 	case len(text) == 0:
@@ -113,10 +96,6 @@ func (d *checks) remedy(f format) string {
 	switch f {
 	case formatRegistry:
 		return "name the schema registry, and which of the two it is: --codec avro --schema-registry http://REGISTRY:8081, or --codec protobuf"
-	case formatGzip, formatZstd:
-		return "send plain values and let the producer compress its batches, which consumers undo by themselves: compression.type=zstd"
-	case formatParquet, formatAvroFile:
-		return "send each row of the file as a record of its own: write the rows as JSON lines or CSV, then use streamsvm copy"
 	case formatDeadLetter:
 		return "read the topic that they come from; to list and repair them: streamsvm dlq list --topics " + cli.Quote(strings.TrimSuffix(d.Topics[0], ".dlq"))
 	case formatModel:
@@ -128,68 +107,22 @@ func (d *checks) remedy(f format) string {
 // separators are tried for CSV, the most usual first.
 const separators = ",;\t|"
 
-// guessCSV finds the separator and, unless the settings name it or labels come from
-// elsewhere, the column of the label: the only one with two values, or of several
-// the last or the first. The error asks for it.
-func guessCSV(values []string, o *codec.CSVOptions, needLabel, regress bool) (change map[string]string, err error) {
-	change = map[string]string{}
-	set, columns, best := o.Comma, 0, 0
+// guessComma returns the separator with which most rows have the same number of
+// columns, more than one: of equals the set one, else that with more columns.
+func guessComma(values []string, set byte) byte {
+	comma, columns, best := set, 0, 0
 	for _, sep := range append([]byte{set}, separators...) {
 		n := map[int]int{}
 		for _, v := range values {
 			n[len(split(v, sep))]++
 		}
 		for _, c := range slices.Sorted(maps.Keys(n)) {
-			// Of separators that split as many rows, the set one is kept; else more columns win.
-			if rows := n[c]; c > 1 && (rows > best || rows == best && c > columns && (o.Comma != set || sep == set)) {
-				o.Comma, columns, best = sep, c, rows
+			if rows := n[c]; c > 1 && (rows > best || rows == best && c > columns && (comma != set || sep == set)) {
+				comma, columns, best = sep, c, rows
 			}
 		}
 	}
-	if columns > 0 && o.Comma != set {
-		change["csv-separator"] = string(o.Comma)
-	}
-	if o.LabelColumn != "" || !needLabel || columns == 0 {
-		return change, nil
-	}
-	seen := make([]map[string]int, columns)
-	for _, v := range values {
-		if row := split(v, o.Comma); len(row) == columns {
-			for k, text := range row {
-				if seen[k] == nil {
-					seen[k] = map[string]int{}
-				}
-				seen[k][text]++
-			}
-		}
-	}
-	var two []int // columns with two values, from 1 on
-	for k, texts := range seen {
-		header := 0 // a word that comes once
-		for text, n := range texts {
-			if n == 1 && strings.ContainsFunc(text, unicode.IsLetter) {
-				header = 1
-			}
-		}
-		if len(texts) == 2+header {
-			two = append(two, k+1)
-		}
-	}
-	first, last := slices.Contains(two, 1), slices.Contains(two, columns)
-	switch {
-	case regress || last && !first:
-		o.LabelColumn = "last"
-	case first && !last:
-		o.LabelColumn = "first"
-	case len(two) == 1:
-		o.LabelColumn = fmt.Sprint(two[0])
-	case len(two) == 0:
-		return change, fmt.Errorf("none of the %d columns has two values, so none looks like the label", columns)
-	default:
-		return change, fmt.Errorf("the columns %d and %d have two values each: either could be the label", two[0], two[len(two)-1])
-	}
-	change["label-column"] = o.LabelColumn
-	return change, nil
+	return comma
 }
 
 // split returns the fields of a row of CSV, nil if it is none.

@@ -24,13 +24,19 @@ type settings struct {
 	task    algos.Task
 	change  map[string]string // flags that differ from the user's
 	notes   []string          // assumptions, for the user to check
-	err     error             // why there are no such settings
+}
+
+// labelColumn sets the column of the label, by its number or last.
+func (s *settings) labelColumn(column string) {
+	s.options.CSV.LabelColumn, s.change["label-column"] = column, column
+	s.notes = append(s.notes, "the label seems to be in column "+column)
 }
 
 // reading is the result of reading the sampled records with some settings, as train
 // would.
 type reading struct {
 	settings
+	err      error         // why the records cannot be read
 	found    codec.Options // with labels and schema
 	features int           // the most that a record has
 	labelled int
@@ -45,9 +51,6 @@ type reading struct {
 // any: which dimension is the right one shows only then.
 func (r *recordReport) read(ctx context.Context, s settings) *reading {
 	out := &reading{settings: s, labels: map[string]int{}}
-	if s.err != nil {
-		return out
-	}
 	out.change, out.notes = maps.Clone(s.change), slices.Clone(s.notes)
 	dec, err := r.discover(ctx, out)
 	if err != nil {
@@ -145,8 +148,13 @@ func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec,
 		return d, err
 	}
 	d, err := look()
-	if err != nil && d != nil && s.options.Label == "" && s.codec != "csv" && d.Events() {
-		if field := d.LabelField(); field != "" {
+	if err != nil && d != nil && s.options.Label == "" {
+		switch field := d.LabelField(); {
+		case field == "":
+		case s.codec == "csv" && s.options.CSV.LabelColumn == "":
+			s.labelColumn(field)
+			d, err = look()
+		case s.codec != "csv" && d.Events():
 			s.options.Label, s.change["label"] = field, field
 			s.notes = append(s.notes, "the label seems to be the field "+field)
 			d, err = look()

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -69,7 +68,6 @@ func (d *checks) records(ctx context.Context, snap *checkpoint.Snapshot) {
 		r.labels, _, _ = d.sample(ctx, []string{d.Labels}, from)
 	}
 	r.run(ctx)
-	r.duplicates()
 }
 
 // recordReport finds out what the sampled records are, and with which settings
@@ -179,11 +177,12 @@ func (r *recordReport) alternatives(main format, change map[string]string, notes
 		s := settings{codec: string(main), options: r.Format, task: task, change: maps.Clone(change), notes: slices.Clone(notes)}
 		s.options.Labels = labels
 		if main == formatCSV {
-			var csv map[string]string
-			csv, s.err = guessCSV(r.values, &s.options.CSV, r.Labels == "", task == algos.Regress)
-			maps.Copy(s.change, csv)
-			if csv["label-column"] != "" {
-				s.notes = append(s.notes, "the label seems to be in column "+csv["label-column"])
+			csv := &s.options.CSV
+			if comma := guessComma(r.values, csv.Comma); comma != csv.Comma {
+				csv.Comma, s.change["csv-separator"] = comma, string(comma)
+			}
+			if task == algos.Regress && csv.LabelColumn == "" {
+				s.labelColumn("last")
 			}
 		}
 		if task != r.Learner.Task {
@@ -203,19 +202,4 @@ func (r *recordReport) alternatives(main format, change map[string]string, notes
 		with("", algos.Regress)
 	}
 	return list
-}
-
-// duplicates warns of records that come more than once.
-func (r *recordReport) duplicates() {
-	seen, twice := map[string]bool{}, 0
-	for i := range r.recs {
-		id := string(r.recs[i].Key) + "\x00" + string(r.recs[i].Value)
-		if seen[id] && len(bytes.TrimSpace(r.recs[i].Value)) > 0 {
-			twice++
-		}
-		seen[id] = true
-	}
-	if !few(twice, len(r.recs)) && len(r.recs) >= 100 {
-		r.warn("records", r.share(twice)+" are duplicates: each copy is learned from", "if a producer sends again after an error, set its enable.idempotence=true")
-	}
 }

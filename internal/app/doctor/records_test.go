@@ -31,7 +31,6 @@ func reportedWith(change func(*recordReport), values ...string) (list []Finding)
 		change(r)
 	}
 	r.run(context.Background())
-	r.duplicates()
 	return list
 }
 
@@ -121,7 +120,7 @@ func TestFormats(t *testing.T) {
 		"+1 1:0.5 7:2 # a": formatLibSVM, "1:0.5 2:1": formatLibSVM, "1 qid:3 1:0.5": formatLibSVM,
 		"0.5,1,a": formatCSV, `"a";2`: formatCSV, "1\t2": formatCSV,
 		"\x81\xa1x\x90": formatMsgpack, "\x81\xa1x": formatUnknown,
-		"\x00\x00\x00\x00\x11\x02\x80": formatRegistry, "\x1f\x8b\x08": formatGzip, "\x28\xb5\x2f\xfd\x04": formatZstd, "PAR1\x15": formatParquet, "Obj\x01\x04": formatAvroFile,
+		"\x00\x00\x00\x00\x11\x02\x80": formatRegistry, "\x1f\x8b\x08": formatUnknown,
 		"": formatEmpty, " \n": formatEmpty, "[1,2]": formatUnknown, "<e a='1,2'/>": formatUnknown, "word": formatUnknown, "\xff\xfe{\x00": formatUnknown,
 	} {
 		if got := formatOf(&stream.Record{Value: []byte(value)}); got != want {

@@ -21,6 +21,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -73,19 +74,11 @@ func (d *checks) fits(snap *checkpoint.Snapshot, err error) *checkpoint.Snapshot
 		return snap // the reason is among the findings about the settings
 	}
 	if err := d.Learner.Fits(snap); err != nil {
-		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm model inspect "+d.Checkpoint+"), or another "+d.place())
+		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm model inspect "+d.Checkpoint+"), or another --checkpoint")
 		return snap
 	}
 	d.ok(subject, "goes on after %d examples, written %s", snap.Header.Examples, snap.Header.Created.UTC().Format(time.RFC3339))
 	return snap
-}
-
-// place says what keeps the checkpoints.
-func (d *checks) place() string {
-	if _, ok := statetopic.Topic(d.Checkpoint); ok {
-		return "topic"
-	}
-	return "directory"
 }
 
 // compacted are the options of kafka-topics.sh for topics of models and states.
@@ -203,7 +196,12 @@ func (d *checks) outputs(ctx context.Context) {
 		if t == nil {
 			d.missing(ctx, d.ModelTopic, compacted)
 		} else if t.config != nil {
-			d.modelSettings(t)
+			subject := "topic " + t.name
+			if why, setting := topiclog.Unfit(t.config, d.MaxRecordBytes); why != "" {
+				d.fail(cli.Config, subject, why, d.alter(t.name, setting))
+			} else {
+				d.ok(subject, "compacted, records of up to %s bytes", t.config["max.message.bytes"])
+			}
 		}
 	}
 	for _, name := range d.letters() {
@@ -226,31 +224,6 @@ func (d *checks) missing(ctx context.Context, name, options string) {
 		d.unavailable(subject, "it does not exist, and "+d.who()+" may not create it", create+"\n"+d.grant("topic", name, "Create"))
 	default:
 		d.unavailable(subject, "it does not exist and cannot be created: "+err.Error(), create)
-	}
-}
-
-// batchOverhead is more than key, headers and framing add to a record of a model.
-const batchOverhead = 4 << 10
-
-// modelSettings checks that the topic keeps the newest model, whole.
-func (d *checks) modelSettings(t *topicInfo) {
-	subject, good := "topic "+t.name, true
-	policy, compact := t.config["cleanup.policy"], d.alter(t.name, "cleanup.policy=compact")
-	switch {
-	case strings.Contains(policy, "delete"):
-		good = false
-		d.fail(cli.Config, subject, fmt.Sprintf("cleanup.policy is %s: the model is deleted after %s", policy, retentionText(t.config)), compact)
-	case policy != "compact":
-		good = false
-		d.warn(subject, fmt.Sprintf("cleanup.policy is %q, not compact: the topic grows forever", policy), compact)
-	}
-	if most, err := strconv.ParseInt(t.config["max.message.bytes"], 10, 64); err == nil && most < int64(d.MaxRecordBytes)+batchOverhead {
-		good = false
-		d.fail(cli.Config, subject, fmt.Sprintf("max.message.bytes is %d, but records of the model have up to %d bytes and a header", most, d.MaxRecordBytes),
-			fmt.Sprintf("%s\nor set max-record-bytes: %d", d.alter(t.name, fmt.Sprintf("max.message.bytes=%d", d.MaxRecordBytes+batchOverhead)), max(1, most-batchOverhead)))
-	}
-	if good {
-		d.ok(subject, "compacted, records of up to %s bytes", t.config["max.message.bytes"])
 	}
 }
 
@@ -358,7 +331,7 @@ func (d *checks) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
 	}
 	for _, name := range renewed {
 		d.fail(cli.Data, "topic "+name, "it has been deleted and created again since the checkpoint, whose offsets mean other records now",
-			"start over with another checkpoint "+d.place()+", or go on with --on-out-of-range earliest or latest")
+			"start over with another --checkpoint, or go on with --on-out-of-range earliest or latest")
 	}
 	return len(renewed) == 0
 }
@@ -384,10 +357,10 @@ func (d *checks) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 		text, todo := "", ""
 		if next < first[p] {
 			text = fmt.Sprintf("retention has overtaken the checkpoint: it goes on at offset %d, but the topic begins at %d; %d records are lost", next, first[p], first[p]-next)
-			todo = "accept that with --on-out-of-range earliest, or start over with another checkpoint " + d.place()
+			todo = "accept that with --on-out-of-range earliest, or start over with another --checkpoint"
 		} else if next > end[p] {
 			text = fmt.Sprintf("the checkpoint goes on at offset %d, but the topic ends at %d: it was created again, or has lost records", next, end[p])
-			todo = "start over with another checkpoint " + d.place() + ", or accept a jump with --on-out-of-range"
+			todo = "start over with another --checkpoint, or accept a jump with --on-out-of-range"
 		}
 		if text != "" {
 			good = false

@@ -12,7 +12,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/engine"
@@ -65,7 +64,7 @@ func TestTrainer(t *testing.T) {
 	if v := values(t, reg); v["streamsvm_build_info,"+runtime.Version()+",v9"] != 1 || v["streamsvm_checkpoints_total"] != 0 {
 		t.Errorf("before anything happens: %v", v)
 	}
-	spec, err := registry.Lookup("pegasos")
+	spec, err := registry.Lookup("sbp")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +113,7 @@ func TestTrainer(t *testing.T) {
 		"streamsvm_queue_records":                       12,
 		"streamsvm_sample_examples":                     float64(e.Report().Sample),
 		"streamsvm_steps_total":                         float64(e.Report().Step),
+		"streamsvm_objective":                           e.Report().Objective,
 		"streamsvm_model_support_vectors":               float64(e.Predictor().Info().Support),
 		"streamsvm_prequential_accuracy,all":            all,
 		"streamsvm_prequential_accuracy,window":         window,
@@ -131,16 +131,13 @@ func TestTrainer(t *testing.T) {
 			t.Errorf("%s is %v (there: %v), want %v", name, got, ok, want)
 		}
 	}
-	if got, ok := v["streamsvm_objective"]; ok {
-		t.Errorf("pegasos has computed no objective, but it is shown as %v", got)
-	}
 }
 
 // TestJoin: what became of labels that came on a topic of their own.
 func TestJoin(t *testing.T) {
 	reg := NewRegistry("v9")
 	m := NewTrainer(reg)
-	spec, err := registry.Lookup("pegasos")
+	spec, err := registry.Lookup("online")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +174,9 @@ func TestJoin(t *testing.T) {
 		if got, ok := v[name]; !ok || got != want {
 			t.Errorf("%s is %v (there: %v), want %v", name, got, ok, want)
 		}
+	}
+	if got, ok := v["streamsvm_objective"]; ok {
+		t.Errorf("online computes no objective, but it is shown as %v", got)
 	}
 }
 

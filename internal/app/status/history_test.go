@@ -11,7 +11,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/compare"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -39,7 +38,7 @@ func (v changing) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 }
 
 func TestHistory(t *testing.T) {
-	spec, err := registry.Lookup("perceptron")
+	spec, err := registry.Lookup("sbp")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
-	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -34,7 +33,7 @@ func (l *lagging) Lag() map[stream.Partition]int64 {
 
 func trained(t *testing.T) *engine.Engine {
 	t.Helper()
-	spec, err := registry.Lookup("pegasos")
+	spec, err := registry.Lookup("sbp")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +65,7 @@ func feed(t *testing.T, e *engine.Engine, n int) {
 // clocked returns a run whose clock the test moves.
 func clocked() (*Run, *time.Time) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	r := New(About{Version: "v9", Learner: "pegasos", Topics: []string{"a", "b"}, ModelTopic: "models", Model: "m"})
+	r := New(About{Version: "v9", Learner: "sbp", Topics: []string{"a", "b"}, ModelTopic: "models", Model: "m"})
 	r.now = func() time.Time { return now }
 	r.began, r.moved = now, now
 	return r, &now
@@ -165,7 +164,7 @@ func TestPage(t *testing.T) {
 // future, and what was written before it was set forward is old; neither has a
 // negative age, and progress is not measured by that clock.
 func TestClockSetBack(t *testing.T) {
-	r := New(About{Version: "v9", Learner: "pegasos", Topics: []string{"a"}, Model: "m"})
+	r := New(About{Version: "v9", Learner: "sbp", Topics: []string{"a"}, Model: "m"})
 	r.src = &lagging{n: 5}
 	e := trained(t)
 	feed(t, e, 100)
@@ -326,7 +325,7 @@ func TestServing(t *testing.T) {
 	for i := range 50 {
 		s.Compare(func() { q.Add(float64(i%3-1), float64(2*(i%2)-1)) })
 	}
-	for _, want := range []string{"Are its predictions right?", "last 50 examples", ">yes</th>", "no taken for yes", "of pegasos"} {
+	for _, want := range []string{"Are its predictions right?", "last 50 examples", ">yes</th>", "no taken for yes", "of sbp"} {
 		if body := get(); !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}

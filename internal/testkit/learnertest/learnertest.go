@@ -1,6 +1,5 @@
 // Package learnertest runs the conformance suite, package algostest, on many
-// learners with options that keep it short. It is used for the learners of the core
-// and of contrib/baselines.
+// learners with options that keep it short.
 package learnertest
 
 import (
@@ -93,10 +92,6 @@ func liveOptions(spec algos.Spec) (int, map[string]string) {
 		}
 	}
 	switch spec.Name {
-	case "pegasos", "perceptron":
-		// The model is learned from an eighth of the budget, which must be so large
-		// that its random content makes less than half a point.
-		n, options["budget"] = 40000, "5000"
 	case "scs":
 		// Models of samples that have a quarter exchanged differ by less than half
 		// a point if they are large enough.

@@ -462,7 +462,7 @@ def _known(z: Rows, n: int) -> Rows:
     return Sparse(z.ptr, z.idx, np.where(z.idx < n, z.val, np.float32(0)), z.dim)
 
 
-_KERNELS = {"scs", "sbp", "wolfe", "perceptron", "sdca", "smo", "pegasos"}
+_KERNELS = {"scs", "sbp"}
 _FEATURES = {"tsgs3vm", "dsg", "frs3vm", "lssvm"}
 
 
