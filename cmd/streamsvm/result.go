@@ -123,7 +123,7 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		Cuts: []cutResult{}, Warnings: warnings(e), labels: e.Labels(),
 	}
 	r.Prequential.Name(e.Classes())
-	r.AsPublished = e.AsPublished()
+	r.AsPublished = e.FinalAsPublished()
 	if test != nil {
 		eval.Name(test.Classes, e.Classes())
 	}

@@ -67,7 +67,8 @@ type Config struct {
 	// gate.
 	Gate string
 	// PublishEvery, if not 0, measures what subscribers would get with a version after
-	// every so many records. It is no part of the state.
+	// every so many records, instead of what they get from the versions that Run
+	// publishes. It is not part of the state.
 	PublishEvery uint64
 	Log          *slog.Logger
 }
@@ -252,15 +253,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 		}
 	}
 	if cfg.PublishEvery > 0 {
-		if e.join != nil {
-			return nil, errors.New("as published is not measured with labels that come late")
-		}
-		e.published = promote.NewPublished(cfg.PublishEvery, func() *eval.Prequential {
-			if e.classes != nil {
-				return eval.NewClasses(cfg.Window)
-			}
-			return eval.New(cfg.Task == algos.Regress, cfg.Window)
-		})
+		e.measurePublished()
 	}
 	if cfg.Warmup == 0 {
 		return e, e.start(context.Background())
@@ -379,6 +372,10 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 			e.join.example(x, it.Key)
 			if late {
 				e.requestPrediction(x)
+			}
+			if e.published != nil {
+				// A label may come for every example that has a key.
+				e.join.newest().published = e.published.Arrive(x.X, x.Labelled || e.join.delay == 0 && it.Key != "")
 			}
 		} else {
 			pred := noPrediction

@@ -23,6 +23,9 @@ func (e *Engine) accept(x *stream.Example, pred prediction) {
 	} else {
 		e.counts.Unlabelled++
 	}
+	if e.published != nil && e.join == nil {
+		pred.published = e.published.Arrive(x.X, x.Labelled)
+	}
 	if !e.started {
 		e.warm = append(e.warm, x)
 		e.counts.Pending++
@@ -38,9 +41,6 @@ func (e *Engine) push(x *stream.Example, pred prediction) {
 	if e.promotion != nil {
 		e.promotion.Add(x)
 	}
-	if e.published != nil {
-		e.published.Add(x)
-	}
 	x.X = e.transform.Next(x.X)
 	// Measures use the example's own weight, without the class weight that weigh
 	// multiplies in.
@@ -55,7 +55,7 @@ func (e *Engine) push(x *stream.Example, pred prediction) {
 // Copying is a good part of the cost of an example for a cheap linear learner.
 func (e *Engine) borrow() bool {
 	_, passing := e.learner.(algos.Passing)
-	e.lent = passing && e.started && e.join == nil && e.promotion == nil && e.published == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
+	e.lent = passing && e.started && e.join == nil && e.promotion == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
 	return e.lent
 }
 
@@ -112,9 +112,6 @@ func (e *Engine) runSteps(ctx context.Context) error {
 func (e *Engine) flush(ctx context.Context) error {
 	if e.promotion != nil {
 		e.promotion.Score()
-	}
-	if e.published != nil {
-		e.published.Score()
 	}
 	if l, ok := e.learner.(algos.Sequential); ok {
 		return e.follow(ctx, l)
@@ -202,6 +199,9 @@ func (e *Engine) measure(pred *prediction, x *stream.Example) {
 	e.inBlock--
 	w := (&stream.Example{Weight: pred.weight}).Importance()
 	e.noteSifted(pred, x.Y, w)
+	if pred.published != nil {
+		e.published.Measure(pred.published, x.Y)
+	}
 	if e.classes == nil {
 		e.measureBinary(pred.f, x.Y, w)
 		return

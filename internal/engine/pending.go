@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -23,7 +24,10 @@ type prediction struct {
 	scores []float64
 	weight float32     // of the example, without its class weight; 0 stands for 1
 	sifted sift.Header // header of its record; P is 0 if it was not forwarded
-	plan   bool        // it counts for the sifting plan: the stream was known to be sifted when it arrived
+	// published is the prediction of the version published last; nil if that is not
+	// measured.
+	published *promote.Forecast
+	plan      bool // it counts for the sifting plan: the stream was known to be sifted when it arrived
 }
 
 var noPrediction = prediction{f: math.NaN()}
@@ -107,5 +111,6 @@ func (e *Engine) releaseNext() {
 		e.resolvePredictions()
 	}
 	w := e.join.next()
+	w.pred.published = w.published
 	e.accept(w.x, w.pred)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/crash"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -36,6 +37,9 @@ type job struct {
 	// promote is nil if the champion has not changed.
 	promote *promotion
 	start   time.Time
+
+	// version is update as subscribers use it, once it is published.
+	version *promote.PublishedVersion
 }
 
 // snapshot copies the state and hands it to persist. It must not be called while a
@@ -94,9 +98,28 @@ func (r *run) snapshot() error {
 	}
 	// jobs has room for one and there is none under way, so this does not block
 	// learning.
-	r.busy = true
+	r.current = j
 	r.jobs <- j
 	return nil
+}
+
+// finished ends the job under way with its error. From then on its version is the one
+// that subscribers predict with.
+func (r *run) finished(err error) error {
+	j := r.current
+	r.current = nil
+	if err == nil && j != nil {
+		r.e.adopt(j.version)
+	}
+	return err
+}
+
+// wait waits for the job under way, if there is one.
+func (r *run) wait() error {
+	if r.current == nil {
+		return nil
+	}
+	return r.finished(<-r.saved)
 }
 
 // complete adds to a header what only the run knows.
@@ -233,6 +256,7 @@ func (r *run) do(j *job) error {
 			}
 		}
 		r.deltas.published(j.update, u)
+		j.version = r.readBack(j.update)
 	}
 	if j.promote != nil {
 		if err := r.step("promoting the champion"); err != nil {

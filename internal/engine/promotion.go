@@ -88,29 +88,6 @@ func (e *Engine) challenge(ctx context.Context) (bool, error) {
 	})
 }
 
-// publishDue takes the model for what is measured as published, if that is due.
-func (e *Engine) publishDue(ctx context.Context) error {
-	if e.published == nil || !e.published.Due(e.counts.Consumed) {
-		return nil
-	}
-	if e.started {
-		if err := e.Settle(ctx); err != nil {
-			return err
-		}
-	}
-	return e.published.Take(e.counts.Consumed, e.Predictor())
-}
-
-// AsPublished describes the predictions that a subscriber would have got; nil without
-// Config.PublishEvery.
-func (e *Engine) AsPublished() *promote.PublishedReport {
-	if e.published == nil {
-		return nil
-	}
-	e.published.Score()
-	return e.published.Report(e.Classes())
-}
-
 // promotionFields describes what is part of a state only if there is a gate. An engine
 // with a gate can continue a state without one, and the other way round.
 func (e *Engine) promotionFields(f *state.Fields) {
@@ -179,11 +156,8 @@ func (r *run) publishChallenger() error {
 	if r.Publisher == nil {
 		return nil
 	}
-	if r.busy {
-		r.busy = false
-		if err := <-r.saved; err != nil {
-			return err
-		}
+	if err := r.wait(); err != nil {
+		return err
 	}
 	r.taken = true
 	return r.snapshot()

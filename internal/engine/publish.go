@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/delta"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -25,7 +26,7 @@ func (cfg *RunConfig) update(e *Engine, version uint64, created time.Time) (*str
 	}
 	u := &stream.Update{
 		Kind: stream.Full, Model: cfg.Model, Learner: p.Learner, Version: version, Created: created,
-		Step: e.Report().Step, Examples: e.counts.Learned, Offsets: e.reached(), Evaluation: append(e.Evaluation(), e.Plan(cfg.budget)...),
+		Step: e.Report().Step, Examples: e.counts.Learned, Offsets: e.reached(), Evaluation: cfg.evaluation(e),
 		Hash: xxhash.Sum64(payload), Payload: payload,
 	}
 	if cfg.Store != nil {
@@ -45,7 +46,22 @@ func Republish(ctx context.Context, e *Engine, cfg RunConfig, h checkpoint.Heade
 	if err != nil || u == nil {
 		return err
 	}
-	return cfg.publish(ctx, u)
+	if err := cfg.publish(ctx, u); err != nil {
+		return err
+	}
+	e.adopt(cfg.readBack(u))
+	return nil
+}
+
+// readBack returns a full update as subscribers use it; nil if this program cannot
+// read it. Then the measures stay those of the version before.
+func (cfg *RunConfig) readBack(u *stream.Update) *promote.PublishedVersion {
+	v, err := promote.NewVersion(u.Version, u.Created, u.Payload)
+	if err != nil {
+		cfg.Log.Warn("what subscribers get is not measured", "err", err)
+		return nil
+	}
+	return v
 }
 
 func (cfg *RunConfig) publish(ctx context.Context, u *stream.Update) error {

@@ -207,6 +207,9 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	}
 
 	e.decoder = cfg.Decoder
+	if cfg.Publisher == nil && e.cfg.PublishEvery == 0 {
+		e.published = nil
+	}
 	tell(cfg.Hooks, func(h ScoredHook) { e.scored = h.Scored })
 	if e.promotion != nil {
 		e.promotion.Notify(
@@ -260,7 +263,7 @@ type run struct {
 	saved chan error // one for each job, closed at the end
 	// persisted is closed when the persisting goroutine ends.
 	persisted chan struct{}
-	busy      bool // a job is in progress
+	current   *job // the one under way, or nil
 
 	deltas     deltas // used on the persisting goroutine
 	persisting string // what that goroutine is doing, for crash reports
@@ -319,8 +322,7 @@ func (r *run) loop(ctx context.Context) error {
 			}
 			r.in.recycle(b)
 		case err := <-r.saved:
-			r.busy = false
-			if err != nil {
+			if err := r.finished(err); err != nil {
 				return err
 			}
 		case <-tick.C:
@@ -334,7 +336,7 @@ func (r *run) loop(ctx context.Context) error {
 			return nil
 		}
 		tell(r.Hooks, func(h ConsumedHook) { h.Consumed(r.e, r.in.depth.Load()) })
-		if !r.busy && r.due() {
+		if r.current == nil && r.due() {
 			if err := r.snapshot(); err != nil {
 				return err
 			}
@@ -468,11 +470,8 @@ func (r *run) fail(err error) error {
 
 // final waits for the job in progress and writes the last snapshot.
 func (r *run) final() error {
-	if r.busy {
-		r.busy = false
-		if err := <-r.saved; err != nil {
-			return err
-		}
+	if err := r.wait(); err != nil {
+		return err
 	}
 	return r.snapshot()
 }

@@ -255,10 +255,10 @@ func (g *Gate) Score() {
 		for i := range xs {
 			xs[i] = g.pending[i].X
 		}
-		champion, challenger := predict(g.champion, xs), predict(g.challenger, xs)
+		champion, challenger := g.champion.predict(xs), g.challenger.predict(xs)
 		var before *predictions
 		if g.rule.Demote > 0 {
-			before = predict(g.before, xs)
+			before = g.before.predict(xs)
 		}
 		done := 0
 		for changed := false; done < len(xs) && !changed; done++ {
@@ -367,19 +367,24 @@ type predictions struct {
 	v    []float64
 }
 
-func predict(s *snapshot, xs []stream.Vec) *predictions {
+// predict returns the predictions of a snapshot, or nil without one.
+func (s *snapshot) predict(xs []stream.Vec) *predictions {
 	if s == nil {
 		return nil
 	}
-	a := &predictions{pipe: s.pipe, k: 1}
-	if m, ok := s.pipe.Model.(algos.Scorer); ok && m.Classes() > 2 {
+	return predict(s.pipe, xs)
+}
+
+func predict(p *pipeline.Pipeline, xs []stream.Vec) *predictions {
+	a := &predictions{pipe: p, k: 1}
+	if m, ok := p.Model.(algos.Scorer); ok && m.Classes() > 2 {
 		a.k = m.Classes()
 	}
 	a.v = make([]float64, a.k*len(xs))
 	if a.k > 1 {
-		s.pipe.Scores(a.v, xs)
+		p.Scores(a.v, xs)
 	} else {
-		s.pipe.Decisions(a.v, xs)
+		p.Decisions(a.v, xs)
 	}
 	return a
 }
