@@ -256,7 +256,7 @@ func (r *run) do(j *job) error {
 			}
 		}
 		r.deltas.published(j.update, u)
-		j.version = r.readBack(j.update)
+		j.version = r.e.readBack(j.update)
 	}
 	if j.promote != nil {
 		if err := r.step("promoting the champion"); err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/delta"
-	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -49,19 +48,8 @@ func Republish(ctx context.Context, e *Engine, cfg RunConfig, h checkpoint.Heade
 	if err := cfg.publish(ctx, u); err != nil {
 		return err
 	}
-	e.adopt(cfg.readBack(u))
+	e.adopt(e.readBack(u))
 	return nil
-}
-
-// readBack returns a full update as subscribers use it; nil if this program cannot
-// read it. Then the measures stay those of the version before.
-func (cfg *RunConfig) readBack(u *stream.Update) *promote.PublishedVersion {
-	v, err := promote.NewVersion(u.Version, u.Created, u.Payload)
-	if err != nil {
-		cfg.Log.Warn("what subscribers get is not measured", "err", err)
-		return nil
-	}
-	return v
 }
 
 func (cfg *RunConfig) publish(ctx context.Context, u *stream.Update) error {

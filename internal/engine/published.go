@@ -66,6 +66,17 @@ func (e *Engine) publishDue(ctx context.Context) error {
 	return e.published.Take(e.counts.Consumed, e.Predictor())
 }
 
+// readBack returns a full update as subscribers use it; nil if this program cannot
+// read it. Then the version before goes on predicting. Any goroutine may call it.
+func (e *Engine) readBack(u *stream.Update) *promote.PublishedVersion {
+	v, err := promote.NewVersion(u.Version, u.Created, u.Payload)
+	if err != nil {
+		e.cfg.Log.Warn("what subscribers get is not measured with this version", "err", err)
+		return nil
+	}
+	return v
+}
+
 // adopt measures the version of a live run from now on; nil is none.
 func (e *Engine) adopt(v *promote.PublishedVersion) {
 	if v == nil || e.cfg.PublishEvery > 0 {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -197,5 +198,92 @@ func TestAsPublished(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// halting is a source that goes on after its first records only when a version is in use.
+type halting struct {
+	memory
+	first int
+	inUse chan struct{}
+}
+
+func (h *halting) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
+	if h.sent >= h.first {
+		select {
+		case <-h.inUse:
+		case <-ctx.Done():
+			return dst, ctx.Err()
+		}
+	}
+	return h.memory.Fetch(ctx, dst)
+}
+
+// Consumed implements ConsumedHook.
+func (h *halting) Consumed(e *Engine, _ int64) {
+	if p := e.AsPublished(); p != nil && p.Version > 0 {
+		select {
+		case <-h.inUse:
+		default:
+			close(h.inUse)
+		}
+	}
+}
+
+// TestLiveAsPublished: a run measures the versions that it publishes, publishes the
+// measures with the next version, and goes on measuring after a restart. The state is
+// that of a run that publishes nothing.
+func TestLiveAsPublished(t *testing.T) {
+	const n = 4000
+	cfg := config(t, "online")
+	plainRun := newEngine(t, cfg)
+	if _, err := Run(t.Context(), plainRun, RunConfig{Source: &memory{recs: records(n, 4, false), r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{}}); err != nil {
+		t.Fatal(err)
+	}
+	if plainRun.AsPublished() != nil {
+		t.Error("measured without a publisher")
+	}
+	dir, pub := t.TempDir(), &topic{}
+	var e *Engine
+	for half := range 2 {
+		store := openStore(t, dir)
+		snap, err := store.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e = newEngine(t, cfg)
+		rc := RunConfig{Decoder: plain{}, Store: store, Publisher: pub, CheckpointEvery: 500, Stop: half == 0}
+		if snap != nil {
+			if err := e.Restore(snap); err != nil {
+				t.Fatal(err)
+			}
+			rc.Version = snap.Header.ModelVersion
+			if err := Republish(t.Context(), e, rc, snap.Header); err != nil {
+				t.Fatal(err)
+			}
+			if p := e.AsPublished(); p == nil || p.Version != rc.Version || p.Examples == 0 {
+				t.Fatalf("after a restart: %+v", p)
+			}
+		}
+		recs := records(n, 4, false)
+		if half == 0 {
+			recs = recs[:n/2]
+		}
+		src := &halting{memory{recs: from(recs, e.Offsets()), r: rand.New(rand.NewPCG(2, uint64(half)))}, 800, make(chan struct{})}
+		rc.Source, rc.Hooks = src, []any{src}
+		if _, err := Run(t.Context(), e, rc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := hashOf(t, e), hashOf(t, plainRun); a != b {
+		t.Errorf("state hash %x, without publishing %x", a, b)
+	}
+	got := map[string]float64{}
+	for _, m := range pub.updates[len(pub.updates)-1].Evaluation {
+		got[m.Name] = m.Value
+	}
+	p := e.AsPublished()
+	if got["published_examples"] < n/4 || got["published_accuracy"] != float64(p.Accuracy) || !(got["published_accuracy_window"] > .3) || got["prequential_examples"] < got["published_examples"] {
+		t.Errorf("the last version was published with %v, the run ended with %+v", got, p)
 	}
 }
