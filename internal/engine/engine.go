@@ -124,7 +124,8 @@ type Engine struct {
 	// current is the record being consumed; nil outside of Consume.
 	current *Item
 	// scored, if not nil, is called with each prequential prediction.
-	scored func(decision, probability, label float64)
+	scored  func(decision, probability, label float64)
+	answers answers
 
 	counts      Counts
 	monitor     monitor
@@ -360,11 +361,13 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	}
 	switch {
 	case it.Err != nil:
+		e.ask(i, it)
 		e.counts.Dead++
 		e.monitor.refuse(e.judged())
 	case e.isLabel(it):
 		e.join.label(it.Key, it.Example.Y)
 	default:
+		a := e.ask(i, it)
 		x := e.own(&it.Example)
 		x.Seq = seq
 		if e.join != nil {
@@ -377,9 +380,12 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 				// A label may come for every example that has a key.
 				e.join.newest().published = e.published.Arrive(x.X, x.Labelled || e.join.delay == 0 && it.Key != "")
 			}
+			if a != nil {
+				e.answerArrival(a, late)
+			}
 		} else {
 			pred := noPrediction
-			pred.sifted = it.Sifted
+			pred.sifted, pred.answer = it.Sifted, a
 			e.accept(x, pred)
 		}
 	}

@@ -127,6 +127,7 @@ type waiting struct {
 	// published is what the version published last predicted then; nil if that is not
 	// measured. It is not part of the state.
 	published *promote.Forecast
+	answer    *Answer // still to be completed; nil if there is none
 }
 
 type label struct {

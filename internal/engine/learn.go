@@ -27,6 +27,9 @@ func (e *Engine) accept(x *stream.Example, pred prediction) {
 		pred.published = e.published.Arrive(x.X, x.Labelled)
 	}
 	if !e.started {
+		if pred.answer != nil {
+			pred.answer.fail(errWarmUp)
+		}
 		e.warm = append(e.warm, x)
 		e.counts.Pending++
 		return
@@ -165,6 +168,10 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 		}
 		// Follow predicts each example just before it learns from it, so scoring
 		// and learning cannot be separate passes here. dst has its predictions.
+		if n = e.answerable(e.preds[done:done+n], xs); n == 0 {
+			e.answerUnlabelled(&e.preds[done], xs[0])
+			continue
+		}
 		xs = xs[:n]
 		e.decs = slices.Grow(e.decs[:0], e.per()*n)[:e.per()*n]
 		learned, steps, err := l.Follow(ctx, e.decs, xs)
@@ -197,6 +204,9 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 // measure updates the prequential measures with the prediction for x.
 func (e *Engine) measure(pred *prediction, x *stream.Example) {
 	e.inBlock--
+	if pred.answer != nil {
+		e.answer(pred.answer, pred)
+	}
 	w := (&stream.Example{Weight: pred.weight}).Importance()
 	e.noteSifted(pred, x.Y, w)
 	if pred.published != nil {
@@ -224,12 +234,34 @@ func (e *Engine) measure(pred *prediction, x *stream.Example) {
 	}
 }
 
+// answerable returns how many of xs, which have these predictions, can be given to a
+// sequential learner together: it does not say what it predicts for unlabelled examples,
+// so those for which an answer is wanted are predicted before.
+func (e *Engine) answerable(preds []prediction, xs []*stream.Example) int {
+	for i := range preds {
+		if preds[i].answer != nil && !xs[i].Labelled {
+			return i
+		}
+	}
+	return len(preds)
+}
+
+// answerUnlabelled predicts an unlabelled example, which is preprocessed already.
+func (e *Engine) answerUnlabelled(p *prediction, x *stream.Example) {
+	e.vecs = append(e.vecs[:0], x.X)
+	e.predict(e.vecs)
+	var now prediction
+	e.setPrediction(&now, 0)
+	e.answer(p.answer, &now)
+	p.answer = nil
+}
+
 // score updates the prequential measures from the labelled examples of xs. Examples
 // that did not wait are predicted by the present model, in one call.
 func (e *Engine) score(xs []*stream.Example, preds []prediction) {
 	e.vecs = e.vecs[:0]
 	for i := range xs {
-		if xs[i].Labelled && !preds[i].known() {
+		if preds[i].wanted(xs[i]) {
 			e.vecs = append(e.vecs, xs[i].X)
 		}
 	}
@@ -239,16 +271,23 @@ func (e *Engine) score(xs []*stream.Example, preds []prediction) {
 	}
 	k := 0
 	for i, x := range xs {
-		if !x.Labelled {
-			continue
-		}
 		pred := &preds[i]
-		if !pred.known() {
+		if pred.wanted(x) {
 			e.setPrediction(pred, k)
 			k++
 		}
-		e.measure(pred, x)
+		switch {
+		case x.Labelled:
+			e.measure(pred, x)
+		case pred.answer != nil:
+			e.answer(pred.answer, pred)
+		}
 	}
+}
+
+// wanted reports whether the prediction for x is still to be made.
+func (p *prediction) wanted(x *stream.Example) bool {
+	return !p.known() && (x.Labelled || p.answer != nil)
 }
 
 // logClipped logs the features that have been clipped for the first time, as far as

@@ -27,7 +27,8 @@ type prediction struct {
 	// published is the prediction of the version published last; nil if that is not
 	// measured.
 	published *promote.Forecast
-	plan      bool // it counts for the sifting plan: the stream was known to be sifted when it arrived
+	answer    *Answer // to be completed with this prediction, or nil
+	plan      bool    // it counts for the sifting plan: the stream was known to be sifted when it arrived
 }
 
 var noPrediction = prediction{f: math.NaN()}
@@ -45,7 +46,13 @@ type request struct {
 // prediction will be made by the present model, which must therefore be a function
 // of the records before it, not of how they were batched.
 func (e *Engine) catchUp(ctx context.Context, it *Item) error {
-	if it.Err != nil || e.isLabel(it) || !e.join.waits(&it.Example, it.Key) {
+	if it.Err != nil || e.isLabel(it) {
+		return nil
+	}
+	if e.answers.of != nil {
+		return e.catchUpToAnswer(ctx)
+	}
+	if !e.join.waits(&it.Example, it.Key) {
 		return nil
 	}
 	if err := e.work(ctx); err != nil {
@@ -111,6 +118,6 @@ func (e *Engine) releaseNext() {
 		e.resolvePredictions()
 	}
 	w := e.join.next()
-	w.pred.published = w.published
+	w.pred.published, w.pred.answer = w.published, w.answer
 	e.accept(w.x, w.pred)
 }
