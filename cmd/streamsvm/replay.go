@@ -177,8 +177,6 @@ func (r *replay) prepare(ctx context.Context) error {
 		return c.Bad("holdout", fmt.Errorf("%v is not in [0,1)", r.holdout))
 	case r.holdout > 0 && len(r.test) > 0:
 		return c.Bad("holdout", errors.New("it cannot be combined with --test"))
-	case r.publishEvery > 0 && len(r.compare) > 0:
-		return c.Bad("publish-every", errors.New("it cannot be combined with --compare: replay one learner at a time"))
 	case r.labelled < -1:
 		return c.Bad("labelled", fmt.Errorf("%d labels", r.labelled))
 	case job.Join.Topic != "" && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):

@@ -199,7 +199,7 @@ const simShort = "adaptive-short"
 
 const (
 	simEvents, simLabels, simModels, simState, simScored, simAnswers = "events", "labels", "models", "state", "scored", "answers"
-	simStart                                             = 946684800000 // when a bubble begins, in ms
+	simStart                                                         = 946684800000 // when a bubble begins, in ms
 )
 
 // stream makes the records of the job, in the order in which they are produced.

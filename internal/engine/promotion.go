@@ -29,7 +29,9 @@ type Promotion interface {
 	Due(labelled uint64) bool
 	// Take may make a snapshot of p the challenger, and reports whether it has. p is nil
 	// if there is no model yet. about returns its Examples, Step, Offsets and Evaluation.
-	Take(labelled uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error)
+	// If labels come late, arrived examples have arrived so far, and their Seq is at most
+	// that; else it is 0.
+	Take(labelled, arrived uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error)
 	// Fields describes the state. classes says that there are more than two classes.
 	Fields(f *state.Fields, classes bool)
 	// Report describes the present state to people.
@@ -83,7 +85,11 @@ func (e *Engine) challenge(ctx context.Context) (bool, error) {
 	if err := e.Settle(ctx); err != nil {
 		return false, err
 	}
-	return e.promotion.Take(e.counts.Labelled, e.Predictor(), func() stream.Update {
+	arrived := uint64(0)
+	if e.join != nil {
+		arrived = e.join.seq
+	}
+	return e.promotion.Take(e.counts.Labelled, arrived, e.Predictor(), func() stream.Update {
 		return stream.Update{Examples: e.counts.Learned, Step: e.Report().Step, Offsets: e.Offsets(), Evaluation: e.Evaluation()}
 	})
 }
