@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -161,4 +163,43 @@ func released(t *testing.T, cfg Config, items []Item) uint64 {
 		return math.MaxUint64
 	}
 	return e.join.examples.popped
+}
+
+// TestAnswersAreBounded: with many answers a checkpoint is due, whatever the interval,
+// and learning waits for the one before. Without a store that takes them, a run that
+// answers does not begin.
+func TestAnswersAreBounded(t *testing.T) {
+	const n, size = 2000, 32 << 10
+	cfg := config(t, "online")
+	most, total := 0, 0
+	rc := RunConfig{
+		Source: &memory{recs: records(n, 4, false), r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{}, Store: &keeper{Store: openStore(t, t.TempDir())},
+		Answer: func(*Answer, uint64) (stream.Record, error) { return stream.Record{Value: make([]byte, size)}, nil },
+		SaveAndPublish: func(_ context.Context, _ *checkpoint.Snapshot, _ *stream.Update, recs []stream.Record) (string, error) {
+			most, total = max(most, len(recs)), total+len(recs)
+			return "", nil
+		},
+	}
+	rc.Source = &drip{rc.Source.(*memory)}
+	if _, err := Run(t.Context(), newEngine(t, cfg), rc); err != nil {
+		t.Fatal(err)
+	}
+	if total != n || most*size > maxAnswerBytes+(8+blockSize)*size {
+		t.Errorf("%d answers, up to %d with a checkpoint", total, most)
+	}
+	rc.SaveAndPublish = nil
+	if _, err := Run(t.Context(), newEngine(t, cfg), rc); err == nil {
+		t.Error("answers without checkpoints that take them")
+	}
+}
+
+// drip is a source of a few records at a time.
+type drip struct{ *memory }
+
+func (s *drip) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
+	rest := s.recs
+	s.recs = rest[:min(8, len(rest))]
+	dst, err := s.memory.Fetch(ctx, dst)
+	s.recs = rest[min(8, len(rest))-len(s.recs):]
+	return dst, err
 }
