@@ -112,17 +112,17 @@ func (r *replay) run(ctx context.Context) error {
 	if r.report != "" { // what it notes takes a fifth of the time of a fast learner
 		r.job.Hooks = append(r.job.Hooks, history)
 	}
-	var told *scores
+	var scored *scores
 	if r.scores != "" {
 		var err error
-		if told, err = newScores(r.scores, r.promote != ""); err != nil {
+		if scored, err = newScores(r.scores, r.promote != ""); err != nil {
 			return err
 		}
-		r.job.Hooks = append(r.job.Hooks, told)
+		r.job.Hooks = append(r.job.Hooks, scored)
 	}
 	res, err := trainer.Run(ctx, r.job)
-	if told != nil {
-		err = errors.Join(err, told.close())
+	if scored != nil {
+		err = errors.Join(err, scored.close())
 	}
 	took := time.Since(p.began)
 	if err != nil {
