@@ -166,12 +166,12 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 			}
 			continue
 		}
-		// Follow predicts each example just before it learns from it, so scoring
-		// and learning cannot be separate passes here. dst has its predictions.
 		if n = e.answerable(e.preds[done:done+n], xs); n == 0 {
 			e.answerUnlabelled(&e.preds[done], xs[0])
 			continue
 		}
+		// Follow predicts each example just before it learns from it, so scoring
+		// and learning cannot be separate passes here. dst has its predictions.
 		xs = xs[:n]
 		e.decs = slices.Grow(e.decs[:0], e.per()*n)[:e.per()*n]
 		learned, steps, err := l.Follow(ctx, e.decs, xs)
