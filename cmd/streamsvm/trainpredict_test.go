@@ -32,7 +32,7 @@ func TestTrainPredictions(t *testing.T) {
 	recording := filepath.Join(t.TempDir(), "run.ssr")
 	learn := []string{"--learner", "adaptive", "--tune=off", "--warmup", "200", "--tolerance", "data", "-q"}
 	args := slices.Concat([]string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--until-end", "--model-topic", models, "--checkpoint", "kafka://" + state,
-		"--checkpoint-interval", "0", "--checkpoint-every", "150", "--predictions-topic", answers, "--record", recording}, learn)
+		"--checkpoint-interval", "0", "--checkpoint-every", "150", "--predictions-topic", answers, "--record", recording, "--rate-limit", "2500"}, learn)
 	if _, out, errText := streamsvm(t.Context(), append([]string{"doctor"}, args[1:len(args)-1]...)...); !strings.Contains(out, "topic "+answers+": it does not exist and will be created") {
 		t.Errorf("doctor:\n%s%s", out, errText)
 	}
