@@ -41,7 +41,7 @@ type Header struct {
 	// Offsets are the positions at which the stream continues.
 	Offsets stream.Offsets
 	// StateHash is the xxh64 of the complete encoded state: of the concatenated
-	// data of the sections.
+	// data of the sections that the state consists of.
 	StateHash uint64
 	// ModelVersion is the version of the newest published model.
 	ModelVersion uint64

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -47,6 +48,53 @@ type Prediction struct {
 	Err error
 
 	of *records
+}
+
+// PassedHeaders are the headers by which traces and requests are followed. Records of
+// predictions have those of the records that they are about, and JSONHeader.
+var PassedHeaders = []string{"traceparent", "tracestate", "baggage", "correlation-id", "x-request-id"}
+
+// JSONHeader says that the value of a record is JSON.
+var JSONHeader = stream.Header{Key: "content-type", Value: []byte("application/json")}
+
+// Labels names the labels of predictions that were made elsewhere, such as a trainer's.
+type Labels struct{ of *records }
+
+// NewLabels returns the Labels of a task. list is as in codec.Signature.Labels; classes
+// is the number of classes, which matters if there are more than two.
+func NewLabels(task algos.Task, list string, classes int) (*Labels, error) {
+	r := &records{}
+	if err := r.name(task, classes, list); err != nil {
+		return nil, &RecordsError{err}
+	}
+	return &Labels{r}, nil
+}
+
+// Set sets the predicted fields of p. decision is f(x) or, if scores is not nil, the
+// number of the predicted class of more than two.
+func (l *Labels) Set(p *Prediction, decision, probability float64, scores, probabilities []float64) {
+	p.of, p.Score, p.Probability, p.Scores, p.Probabilities = l.of, decision, probability, scores, probabilities
+	if scores != nil {
+		p.Score = scores[int(decision)]
+	}
+	l.of.label(p, decision)
+}
+
+// label sets the predicted label from f(x), or the number of the predicted class of more
+// than two.
+func (r *records) label(p *Prediction, decision float64) {
+	switch {
+	case r.labels == nil:
+		p.Value, p.Label = decision, decision
+		return
+	case p.Scores != nil:
+		p.Value = decision
+	case decision >= 0:
+		p.Value = 1
+	default:
+		p.Value = -1
+	}
+	p.Label = r.labels[r.index(p.Value)]
 }
 
 // AppendText appends the label as text.

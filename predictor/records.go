@@ -72,7 +72,7 @@ func newRecords(p *Predictor, o *ScorerOptions, last *records) (*records, error)
 	if last != nil && sig.Schema != "" && sameCodec(last.dec, r.dec) && sameCodec(last.json, r.json) {
 		r.dec, r.json = last.dec, last.json
 	}
-	if err := r.name(p, sig.Labels); err != nil {
+	if err := r.name(p.Task(), p.Classes(), sig.Labels); err != nil {
 		return nil, &RecordsError{err}
 	}
 	r.features = sync.OnceValues(func() ([]string, error) {
@@ -121,16 +121,16 @@ func (r *records) open(name string, opts codec.Options, sig *codec.Signature, fe
 }
 
 // name sets the labels and their texts.
-func (r *records) name(p *Predictor, labels string) (err error) {
-	if p.Task() == algos.Regress {
+func (r *records) name(task algos.Task, classes int, labels string) (err error) {
+	if task == algos.Regress {
 		return nil
 	}
 	if r.labels, err = codec.ParseClasses(labels); err != nil {
 		return err
 	}
-	if n := p.Classes(); n > 2 && r.sig.Labels == "" { // the classes have numbers only
+	if classes > 2 && labels == "" { // the classes have numbers only
 		r.labels = r.labels[:0]
-		for k := range n {
+		for k := range classes {
 			r.labels = append(r.labels, float64(k))
 		}
 	}

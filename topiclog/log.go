@@ -84,6 +84,9 @@ func (l *Log) Replace(recs []stream.Record, prefixes ...string) []stream.Record 
 type Entry struct {
 	Log     *Log
 	Records []stream.Record
+	// Along are records that are written in the same transaction, to topics that hold no
+	// log.
+	Along []stream.Record
 	// Check is called after each scan. It reports whether the records are in the log
 	// already, or returns why they must not be written.
 	Check func() (written bool, err error)
@@ -98,7 +101,7 @@ type Entry struct {
 func Append(ctx context.Context, entries ...Entry) error {
 	var recs []stream.Record
 	for _, e := range entries {
-		recs = append(recs, e.Records...)
+		recs = append(append(recs, e.Records...), e.Along...)
 	}
 	if err := write(ctx, entries[0].Log.Writer, entries, recs); err != nil {
 		return err

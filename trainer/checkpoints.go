@@ -90,6 +90,9 @@ func (r *run) load(ctx context.Context) (err error) {
 		return err
 	}
 	r.run.Store = r.store
+	if s, ok := r.store.(*statetopic.Store); ok {
+		r.run.SaveAndPublish = r.saveIn(s)
+	}
 	r.run.Check = r.check
 	if r.snap, err = r.store.Load(); err != nil || r.snap == nil {
 		return err
@@ -123,6 +126,21 @@ func (r *run) load(ctx context.Context) (err error) {
 	r.run.Version = h.ModelVersion
 	r.Log.Info("continuing from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
 	return nil
+}
+
+// saveIn returns what stores a snapshot in a topic together with all that belongs to it,
+// in one transaction.
+func (r *run) saveIn(s *statetopic.Store) func(context.Context, *checkpoint.Snapshot, *stream.Update, []stream.Record) (string, error) {
+	return func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update, recs []stream.Record) (string, error) {
+		if u == nil {
+			return s.SaveWith(ctx, snap, recs)
+		}
+		e, err := r.models.Prepare(u)
+		if err != nil {
+			return "", err
+		}
+		return s.SaveWith(ctx, snap, recs, e)
+	}
 }
 
 // check returns an error if another run has taken over. It takes at most checkFor.

@@ -19,6 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
 // Job configures Run. Only Options influences what is learned.
@@ -63,6 +64,13 @@ type Job struct {
 
 	Checkpoints Checkpoints
 	Models      Models
+	// Predictions, if not empty, is a topic for what the trainer itself predicts for each
+	// example: when it arrives or, if its label came with it, just before it is learned
+	// from. Records are written in the order of the stream and exactly once, in one
+	// transaction with each checkpoint; so Checkpoints must be in a topic, and a prediction
+	// waits until the next checkpoint. They have the form of those of the command predict.
+	// Version is that of the checkpoint before, 0 if no model was published by then.
+	Predictions string
 	// Recording, if not empty, is a file that keeps the records consumed. A restart
 	// truncates it to its length at the checkpoint.
 	Recording string
@@ -207,7 +215,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	if err := r.prepare(); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.openStore, r.openModels, r.load, r.claimModels, r.openRecording, r.openSource, r.openDeadLetters} {
+	for _, step := range []func(context.Context) error{r.openStore, r.openModels, r.load, r.claimModels, r.openPredictions, r.openRecording, r.openSource, r.openDeadLetters} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -224,6 +232,12 @@ func (r *run) start(ctx context.Context) (err error) {
 func (r *run) prepare() error {
 	if r.Models.Topic != "" && r.Checkpoints.Dir == "" {
 		return &OptionError{"Checkpoints", "", errors.New("a model topic needs them: versions of a model continue from them after a restart")}
+	}
+	if _, ok := statetopic.Topic(r.Checkpoints.Dir); r.Predictions != "" && !ok {
+		return &OptionError{"Predictions", "", errors.New("checkpoints must be in a topic, kafka://TOPIC: predictions are written in one transaction with them")}
+	}
+	if r.Predictions != "" && (slices.Contains(r.topics(), r.Predictions) || r.Predictions == r.Models.Topic || statetopic.URL(r.Predictions) == r.Checkpoints.Dir) {
+		return &OptionError{"Predictions", "", fmt.Errorf("%s holds examples, labels, models or checkpoints", r.Predictions)}
 	}
 	if r.Open == nil && len(r.Kafka.Topics) == 0 {
 		return &OptionError{"Kafka", "", errors.New("no topic is given")}

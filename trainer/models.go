@@ -9,7 +9,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
-	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
@@ -124,15 +123,6 @@ func (r *run) claimModels(ctx context.Context) error {
 		return err
 	}
 	r.run.Publisher = r.models
-	if s, ok := r.store.(*statetopic.Store); ok {
-		r.run.SaveAndPublish = func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update) (string, error) {
-			e, err := r.models.Prepare(u)
-			if err != nil {
-				return "", err
-			}
-			return s.SaveWith(ctx, snap, e)
-		}
-	}
 	r.closers = append(r.closers, func() error { return r.release(ctx) })
 	if r.snap == nil {
 		return nil

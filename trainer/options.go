@@ -71,8 +71,9 @@ type Options struct {
 	VersionEvery int
 	// PublishEvery, if not 0, also measures what a subscriber would get if a version
 	// were published after every so many records: the predictions of the version
-	// published last on the examples that come after it. It does not influence what is
-	// learned. It cannot be combined with Join or Delay.
+	// published last on the examples that arrive after it, scored when their labels
+	// come. It does not influence what is learned. A run that publishes measures its
+	// real versions if it is 0.
 	PublishEvery uint64
 	// Join says where labels come from if they do not come with the examples.
 	Join Join

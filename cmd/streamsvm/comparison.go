@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/promote"
 )
 
 // comparison ranks candidates by their predictions of the same labelled examples: learners
@@ -26,7 +27,9 @@ type candidate struct {
 	losses   []float32 // on each example scored: wrong or not, or the absolute error
 	summary  eval.Summary
 	points   []eval.Point
-	seconds  float64
+	// published is what subscribers would have got; nil if that is not measured.
+	published *promote.PublishedReport
+	seconds   float64
 }
 
 // candidateResult is the JSON form of a candidate.
@@ -39,6 +42,8 @@ type candidateResult struct {
 	// Behind is a 95 % interval of how much the loss is higher than that of the best, on
 	// the examples that all have scored; null for the best itself.
 	Behind *[2]float64 `json:"behind"`
+	// AsPublished is there with --publish-every.
+	AsPublished *promote.PublishedReport `json:"as_published,omitempty"`
 }
 
 // loss is 1 for a wrong decision, or class, and the absolute error of a regression.
@@ -89,7 +94,7 @@ func (c *comparison) best() (first *candidate) {
 func (c *comparison) results() []candidateResult {
 	best, list := c.best(), []candidateResult{}
 	for _, v := range c.list {
-		r := candidateResult{Name: v.name, Examples: len(v.losses), Seconds: eval.Number(v.seconds), Common: eval.Number(c.loss(v)), Prequential: v.summary}
+		r := candidateResult{Name: v.name, Examples: len(v.losses), Seconds: eval.Number(v.seconds), Common: eval.Number(c.loss(v)), Prequential: v.summary, AsPublished: v.published}
 		if !c.regress {
 			r.Common = 1 - r.Common
 		}
@@ -110,6 +115,12 @@ func (c *comparison) table() (head []string, rows [][]string) {
 		head = []string{"", "mean abs. error", "of", after, last, "behind the best", "RMSE", "R2", "seconds"}
 		number = decimal
 	}
+	if len(c.list) > 0 && c.list[0].published != nil {
+		head = append(head, "as published")
+		if !c.regress {
+			head = append(head, "its AUC", "its log loss")
+		}
+	}
 	for i, r := range c.results() {
 		s, behind := &r.Prequential, "-"
 		if b := r.Behind; b != nil {
@@ -129,7 +140,13 @@ func (c *comparison) table() (head []string, rows [][]string) {
 			row[1] = eval.Percent(s.Accuracy)
 			row = append(row, eval.Percent(s.Window.Accuracy), interval, behind, decimal(s.KappaT), decimal(s.LogLoss))
 		}
-		rows = append(rows, append(row, fmt.Sprintf("%.2f", r.Seconds)))
+		row = append(row, fmt.Sprintf("%.2f", r.Seconds))
+		if p := r.AsPublished; p != nil && c.regress {
+			row = append(row, decimal(*p.MAE))
+		} else if p != nil {
+			row = append(row, eval.Percent(p.Accuracy), decimal(p.AUC), decimal(p.LogLoss))
+		}
+		rows = append(rows, row)
 	}
 	return head, rows
 }

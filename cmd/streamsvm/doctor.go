@@ -53,7 +53,7 @@ func (t *train) plan() *doctor.Plan {
 	p := &doctor.Plan{
 		Code: exitCode, Kafka: kafkaio.Config{Brokers: t.brokers}, User: t.username, Secure: t.tls || t.mechanism != "none",
 		Topics: t.topics, Partitions: t.partitions, Start: t.sourceFlags.start, Group: t.group,
-		ModelTopic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, DeadLetters: t.dlq, Tolerant: t.tolerance != "none", SkipTombstones: t.tombstones == "skip",
+		ModelTopic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, DeadLetters: t.dlq, Predictions: t.predictions, Tolerant: t.tolerance != "none", SkipTombstones: t.tombstones == "skip",
 		Checkpoint: t.checkpoint, Retain: t.retain, Codec: cmp.Or(t.codecFlags.name, defaultCodec),
 		Summary: fmt.Sprintf("learner %s, preset %s", t.learner, t.preset),
 	}

@@ -318,6 +318,9 @@ kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --oper
 		!strings.Contains(out, "--operation Write --operation Describe --transactional-id g- --resource-pattern-type prefixed\n") {
 		t.Errorf("for predict with a group:\n%s", out)
 	}
+	if out := must(t, "config", "acls", "train", "--principal", "t", "--", "--topics", "a", "--checkpoint", "kafka://s", "--predictions-topic", "p"); !strings.Contains(out, "--operation Write --operation Create --topic p\n") {
+		t.Errorf("for predictions:\n%s", out)
+	}
 	if code, _, errText := streamsvm(t.Context(), "config", "acls", "train", "--", "--topics", "a"); code != int(cli.Usage) || !strings.Contains(errText, "--principal") {
 		t.Errorf("without a principal: exit code %d, %s", code, errText)
 	}

@@ -335,15 +335,20 @@ func (o *versions) fromFile(c *cli.Call) (*stream.Update, error) {
 	}, nil
 }
 
-// recently says how good a model was of late when it was made.
-func recently(ms []stream.Measure) string {
+// recently says how good a model was of late when it was made, and how good the
+// versions before it were as published.
+func recently(ms []stream.Measure) (text string) {
 	for _, m := range ms {
 		switch m.Name {
 		case "prequential_accuracy_window":
-			return ", recent accuracy " + eval.Percent(m.Value)
+			text = ", recent accuracy " + eval.Percent(m.Value)
 		case "prequential_mae_window":
-			return ", recent mean absolute error " + decimal(eval.Number(m.Value))
+			text = ", recent mean absolute error " + decimal(eval.Number(m.Value))
+		case "published_accuracy_window":
+			text += ", as published " + eval.Percent(m.Value)
+		case "published_mae_window":
+			text += ", as published " + decimal(eval.Number(m.Value))
 		}
 	}
-	return ""
+	return text
 }

@@ -41,12 +41,8 @@ type errorsTopic struct {
 	limit int    // bytes that a record of it may have
 }
 
-// passed are the headers that go with a prediction unless told otherwise: those
-// by which traces and requests are followed.
-var passed = []string{"traceparent", "tracestate", "baggage", "correlation-id", "x-request-id"}
-
 func (o *outgoing) define(f *cli.Flags) {
-	f.StringSliceVar(&o.headers, "headers", passed, "headers to copy from a record to its prediction, by `NAME`")
+	f.StringSliceVar(&o.headers, "headers", predictor.PassedHeaders, "headers to copy from a record to its prediction, by `NAME`")
 	f.StringSliceVar(&o.keep, "keep", nil, "JSON fields to copy from a record to its prediction, by `NAME`, with dots in objects")
 	f.BoolVar(&o.cloudEvents, "cloudevents", false, "make predictions CloudEvents, by their headers (binary mode)")
 	f.StringVar(&o.errors.topic, "errors-topic", "", errorsUsage)
@@ -60,7 +56,7 @@ func (o *outgoing) check(p *predict) error {
 		}
 	}
 	for _, name := range o.headers {
-		if name == contentType || o.cloudEvents && len(name) > 3 && name[:3] == "ce_" {
+		if name == inJSON.Key || o.cloudEvents && len(name) > 3 && name[:3] == "ce_" {
 			return p.c.Bad("headers", fmt.Errorf("%s is the prediction's own", name))
 		}
 	}
@@ -97,10 +93,8 @@ func (e *errorsTopic) letter(r *stream.Record, why *stream.RecordError) stream.R
 	return out
 }
 
-const contentType = "content-type"
-
 var (
-	inJSON      = stream.Header{Key: contentType, Value: []byte("application/json")}
+	inJSON      = predictor.JSONHeader
 	specVersion = stream.Header{Key: "ce_specversion", Value: []byte("1.0")}
 	predicted   = stream.Header{Key: "ce_type", Value: []byte("streamsvm.prediction")}
 	failed      = stream.Header{Key: "ce_type", Value: []byte("streamsvm.prediction.error")}

@@ -112,17 +112,17 @@ func (r *replay) run(ctx context.Context) error {
 	if r.report != "" { // what it notes takes a fifth of the time of a fast learner
 		r.job.Hooks = append(r.job.Hooks, history)
 	}
-	var told *scores
+	var scored *scores
 	if r.scores != "" {
 		var err error
-		if told, err = newScores(r.scores, r.promote != ""); err != nil {
+		if scored, err = newScores(r.scores, r.promote != ""); err != nil {
 			return err
 		}
-		r.job.Hooks = append(r.job.Hooks, told)
+		r.job.Hooks = append(r.job.Hooks, scored)
 	}
 	res, err := trainer.Run(ctx, r.job)
-	if told != nil {
-		err = errors.Join(err, told.close())
+	if scored != nil {
+		err = errors.Join(err, scored.close())
 	}
 	took := time.Since(p.began)
 	if err != nil {
@@ -177,10 +177,6 @@ func (r *replay) prepare(ctx context.Context) error {
 		return c.Bad("holdout", fmt.Errorf("%v is not in [0,1)", r.holdout))
 	case r.holdout > 0 && len(r.test) > 0:
 		return c.Bad("holdout", errors.New("it cannot be combined with --test"))
-	case r.publishEvery > 0 && (r.delay > 0 || job.Join.Topic != ""):
-		return c.Bad("publish-every", errors.New("it cannot be combined with --delay or --join"))
-	case r.publishEvery > 0 && len(r.compare) > 0:
-		return c.Bad("publish-every", errors.New("it cannot be combined with --compare: replay one learner at a time"))
 	case r.labelled < -1:
 		return c.Bad("labelled", fmt.Errorf("%d labels", r.labelled))
 	case job.Join.Topic != "" && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):

@@ -102,7 +102,7 @@ func (r *replay) runCandidate(ctx context.Context, name string, src stream.Sourc
 	p := h.e.Prequential()
 	return &candidate{
 		name: name, unscored: h.e.Counts().Labelled - p.Examples(), losses: h.losses, seconds: time.Since(began).Seconds(),
-		points: h.e.Curve().Points(p), summary: p.Final(),
+		points: h.e.Curve().Points(p), summary: p.Final(), published: h.e.FinalAsPublished(),
 	}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 func TestCompare(t *testing.T) {
 	path, dir := moons(t, "train.libsvm.gz", 3000, 0), t.TempDir()
 	js := filepath.Join(dir, "r.json")
-	args := []string{"replay", path, "--tune=off", "--warmup", "500", "--window", "200", "-q", "--labelled", "2000"}
+	args := []string{"replay", path, "--tune=off", "--warmup", "500", "--window", "200", "-q", "--labelled", "2000", "--delay", "20", "--publish-every", "400"}
 	out := must(t, append(args, "--compare", "sbp,online", "--report", dir, "--json", js)...)
 	data, err := os.ReadFile(js)
 	if err != nil {
@@ -32,6 +32,10 @@ func TestCompare(t *testing.T) {
 		got, want := list[i], alone.Prequential
 		if got.Name != name || got.Prequential.Accuracy != want.Accuracy || got.Prequential.Window.Accuracy != want.Window.Accuracy || *got.Prequential.Interval != *want.Interval || got.Common != want.Accuracy {
 			t.Errorf("%+v, alone %+v", got, want)
+		}
+		a, b := got.AsPublished, alone.AsPublished
+		if a == nil || b == nil || a.Versions < 5 || a.Accuracy != b.Accuracy || a.LogLoss != b.LogLoss || a.Accuracy == want.Accuracy || !strings.Contains(out, eval.Percent(a.Accuracy)) {
+			t.Errorf("as published %+v, alone %+v", a, b)
 		}
 		if !strings.Contains(out, name) || !strings.Contains(out, eval.Percent(want.Accuracy)) {
 			t.Errorf("%s is not in\n%s", name, out)

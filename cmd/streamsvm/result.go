@@ -123,7 +123,7 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		Cuts: []cutResult{}, Warnings: warnings(e), labels: e.Labels(),
 	}
 	r.Prequential.Name(e.Classes())
-	r.AsPublished = e.AsPublished()
+	r.AsPublished = e.FinalAsPublished()
 	if test != nil {
 		eval.Name(test.Classes, e.Classes())
 	}
@@ -475,6 +475,9 @@ func printPrequential(w io.Writer, e *engine.Engine) {
 			fmt.Fprintf(w, "prequential: accuracy %s, kappa-temporal %s; baselines: %s\n", eval.Percent(s.Accuracy), decimal(s.KappaT), s.Baseline)
 		}
 	}
+	if p := e.AsPublished(); p != nil && p.Examples > 0 {
+		fmt.Fprintln(w, asPublished(p))
+	}
 	if m := e.Prequential().Weighted(); m != nil && m.MAE == nil {
 		fmt.Fprintf(w, "prequential, each example by its weight: accuracy %s over all, %s of late; weights of %.0f, as certain as %.0f examples\n",
 			eval.Percent(m.Accuracy), eval.Percent(m.Window.Accuracy), m.Sum, m.Effective)
@@ -482,6 +485,19 @@ func printPrequential(w io.Writer, e *engine.Engine) {
 	for _, text := range warnings(e) {
 		fmt.Fprintln(w, "warning:", text)
 	}
+}
+
+// asPublished says in short what subscribers have got.
+func asPublished(p *promote.PublishedReport) string {
+	text := fmt.Sprintf("as published: by %d versions, on %d examples: ", p.Versions, p.Examples)
+	if p.MAE != nil {
+		return text + fmt.Sprintf("MAE %s, RMSE %s, R2 %s", decimal(*p.MAE), decimal(*p.RMSE), decimal(*p.R2))
+	}
+	text += "accuracy " + eval.Percent(p.Accuracy)
+	if p.AUC == p.AUC {
+		text += ", AUC " + decimal(p.AUC)
+	}
+	return text + probabilities(", ", &p.Probability)
 }
 
 // printJoin says what became of labels that came on a topic of their own.

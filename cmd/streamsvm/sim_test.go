@@ -707,6 +707,7 @@ func (w *simWorld) checkFollower() {
 }
 
 var (
+	versionOf   = regexp.MustCompile(`,"model":"model","version":\d+`)
 	versionWord = regexp.MustCompile(`model version \d+; `)
 	fatesLine   = regexp.MustCompile(`(\d+) records consumed = (.*?);`)
 	countText   = regexp.MustCompile(`\d+`)
@@ -777,7 +778,52 @@ func (w *simWorld) results() map[string]string {
 		res["letters of "+topic] = strings.Join(letters, "\n")
 	}
 	w.checkVersions()
+	if w.plan.Job.State == "kafka" {
+		res["answers"] = w.answers()
+	}
 	return res
+}
+
+// answers checks that the trainer has predicted every record once, in order, and returns
+// its predictions without their versions, which depend on when checkpoints are taken.
+func (w *simWorld) answers() string {
+	next, lines := map[int32]int64{}, map[int32][]string{}
+	values := map[int32][]bool{} // whether the record has a value
+	for _, r := range w.read(simEvents) {
+		values[r.Partition] = append(values[r.Partition], r.Value != nil)
+	}
+	skip := func(p int32) {
+		for w.plan.Job.Tombstones && next[p] < int64(len(values[p])) && !values[p][next[p]] {
+			next[p]++
+		}
+	}
+	for _, r := range w.read(simAnswers) {
+		var a struct {
+			Topic     string
+			Partition int32
+			Offset    int64
+		}
+		if err := json.Unmarshal(r.Value, &a); err != nil {
+			w.errorf("the trainer's prediction %s: %v", r.Value, err)
+			return ""
+		}
+		if skip(a.Partition); a.Topic != simEvents || a.Offset != next[a.Partition] {
+			w.errorf("the trainer's prediction %d of partition %d is about %s offset %d, want %d", r.Offset, a.Partition, a.Topic, a.Offset, next[a.Partition])
+			return ""
+		}
+		next[a.Partition]++
+		lines[a.Partition] = append(lines[a.Partition], versionOf.ReplaceAllString(string(r.Value), ""))
+	}
+	for p := range values {
+		if skip(p); next[p] != int64(len(values[p])) {
+			w.errorf("the trainer has predicted %d of %d records of partition %d", next[p], len(values[p]), p)
+		}
+	}
+	var all []string
+	for _, p := range slices.Sorted(maps.Keys(lines)) {
+		all = append(all, lines[p]...)
+	}
+	return strings.Join(all, "\n")
 }
 
 // simTail returns the end of a long text.

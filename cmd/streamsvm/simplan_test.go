@@ -198,8 +198,8 @@ func (p simPlan) String() string {
 const simShort = "adaptive-short"
 
 const (
-	simEvents, simLabels, simModels, simState, simScored = "events", "labels", "models", "state", "scored"
-	simStart                                             = 946684800000 // when a bubble begins, in ms
+	simEvents, simLabels, simModels, simState, simScored, simAnswers = "events", "labels", "models", "state", "scored", "answers"
+	simStart                                                         = 946684800000 // when a bubble begins, in ms
 )
 
 // stream makes the records of the job, in the order in which they are produced.
@@ -343,6 +343,9 @@ func (p simPlan) trainArgs() []string {
 	}
 	if j.LabelPartitions > 0 {
 		args = append(args, "--join", "key", "--labels-topic", simLabels, "--join-window", fmt.Sprint(j.Window))
+	}
+	if j.State == "kafka" {
+		args = append(args, "--predictions-topic", simAnswers)
 	}
 	if j.Gate {
 		gate := "error <= champion + 0.05; examples >= 200"

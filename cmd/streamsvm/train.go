@@ -49,6 +49,7 @@ type train struct {
 	every          uint64
 	retain         int
 	record         string
+	predictions    string
 	tolerance, dlq string
 	listen         string
 	pprof          bool
@@ -71,7 +72,12 @@ checkpoint and reaches the same state, to the bit, as if nothing had happened.
 
 A checkpoint includes the position in every partition. If the newest one is
 damaged, the one before it is used. SIGTERM writes a last checkpoint and exits
-with code 0.`,
+with code 0.
+
+With --predictions-topic, the trainer itself predicts each record when it comes,
+or just before it learns from it, in the form of predict. Predictions are
+written exactly once, in one transaction with each checkpoint, so they wait for
+up to a --checkpoint-interval, and --checkpoint must be kafka://TOPIC.`,
 		Example: `
 # Events with named fields on a Kafka topic; one of the fields is the label.
 streamsvm train --brokers kafka-1:9092 --topics payments --label is_fraud \
@@ -124,6 +130,7 @@ func (t *train) define(f *cli.Flags) {
 		f.DurationVar(&t.interval, "checkpoint-interval", 10*time.Second, "time between checkpoints, each followed by a publication; 0 sets none")
 		f.Uint64Var(&t.every, "checkpoint-every", 0, everyUsage)
 		f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep in a directory; a topic keeps two")
+		f.StringVar(&t.predictions, "predictions-topic", "", predictionsUsage)
 		f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
 		f.StringVar(&t.listen, "listen", "", listenUsage)
 		f.BoolVar(&t.pprof, "pprof", false, "serve profiles of the process under /debug/pprof/ too")
@@ -159,8 +166,14 @@ func (t *train) check(c *cli.Call) []error {
 		bad(topic == t.modelTopic, "checkpoint", "%s is the model topic too", topic)
 		bad(slices.Contains(t.topics, topic), "checkpoint", "%s is a topic of examples too", topic)
 	}
+	if t.predictions != "" {
+		topic, ok := statetopic.Topic(t.checkpoint)
+		bad(!ok, "predictions-topic", "it needs --checkpoint kafka://TOPIC: predictions are written in one transaction with the checkpoints")
+		bad(t.predictions == topic || t.predictions == t.modelTopic || slices.Contains(t.topics, t.predictions), "predictions-topic", "%s holds examples, models or checkpoints", t.predictions)
+	}
 	if j := t.learnFlags.join; j.by == "key" && j.topic != "" {
 		bad(j.topic == t.modelTopic, "model-topic", "%s is a topic of labels too", j.topic)
+		bad(j.topic == t.predictions, "predictions-topic", "%s is a topic of labels too", j.topic)
 		bad(slices.Contains(t.topics, j.topic), "labels-topic", "%s is a topic of examples too", j.topic)
 	}
 	return errs
@@ -261,6 +274,7 @@ func (t *train) job() (trainer.Job, error) {
 		return job, err
 	}
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
+	job.Predictions = t.predictions
 	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, FS: c.FS, Retain: t.retain, Interval: interval, Every: t.every}
 	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace, Alias: t.promote}
 	if job.Models.SigningKey, err = t.signingKey(c); err != nil {

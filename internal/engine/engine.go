@@ -70,7 +70,8 @@ type Config struct {
 	// that take it into account; 0 if it is not known.
 	VersionEvery int
 	// PublishEvery, if not 0, measures what subscribers would get with a version after
-	// every so many records. It is no part of the state.
+	// every so many records, instead of what they get from the versions that Run
+	// publishes. It is not part of the state.
 	PublishEvery uint64
 	Log          *slog.Logger
 }
@@ -126,7 +127,8 @@ type Engine struct {
 	// current is the record being consumed; nil outside of Consume.
 	current *Item
 	// scored, if not nil, is called with each prequential prediction.
-	scored func(decision, probability, label float64)
+	scored  func(decision, probability, label float64)
+	answers answers
 
 	counts      Counts
 	monitor     monitor
@@ -256,15 +258,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 		}
 	}
 	if cfg.PublishEvery > 0 {
-		if e.join != nil {
-			return nil, errors.New("as published is not measured with labels that come late")
-		}
-		e.published = promote.NewPublished(cfg.PublishEvery, func() *eval.Prequential {
-			if e.classes != nil {
-				return eval.NewClasses(cfg.Window)
-			}
-			return eval.New(cfg.Task == algos.Regress, cfg.Window)
-		})
+		e.measurePublished()
 	}
 	if cfg.Warmup == 0 {
 		return e, e.start(context.Background())
@@ -371,11 +365,13 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	}
 	switch {
 	case it.Err != nil:
+		e.ask(i, it)
 		e.counts.Dead++
 		e.monitor.refuse(e.judged())
 	case e.isLabel(it):
 		e.join.label(it.Key, it.Example.Y)
 	default:
+		a := e.ask(i, it)
 		x := e.own(&it.Example)
 		x.Seq = seq
 		if e.join != nil {
@@ -384,9 +380,16 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 			if late {
 				e.requestPrediction(x)
 			}
+			if e.published != nil {
+				// A label may come for every example that has a key.
+				e.join.newest().published = e.published.Arrive(x.X, x.Labelled || e.join.delay == 0 && it.Key != "")
+			}
+			if a != nil {
+				e.answerArrival(a, late)
+			}
 		} else {
 			pred := noPrediction
-			pred.sifted = it.Sifted
+			pred.sifted, pred.answer = it.Sifted, a
 			e.accept(x, pred)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -123,6 +124,10 @@ type waiting struct {
 	// pred is what the model predicted when the example arrived; noPrediction if
 	// learning had not begun or the example did not have to wait.
 	pred prediction
+	// published is what the version published last predicted then; nil if that is not
+	// measured. It is not part of the state.
+	published *promote.Forecast
+	answer    *Answer // still to be completed; nil if there is none
 }
 
 type label struct {
@@ -167,6 +172,9 @@ func (j *joiner) example(x *stream.Example, key string) {
 	}
 	j.examples.push(w)
 }
+
+// newest returns the example added last.
+func (j *joiner) newest() *waiting { return j.examples.at(j.examples.last()) }
 
 // waits reports whether an example that arrives now will have a label, or has one
 // already, but cannot be learned from at once. Such an example needs a prediction

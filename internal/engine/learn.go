@@ -23,7 +23,13 @@ func (e *Engine) accept(x *stream.Example, pred prediction) {
 	} else {
 		e.counts.Unlabelled++
 	}
+	if e.published != nil && e.join == nil {
+		pred.published = e.published.Arrive(x.X, x.Labelled)
+	}
 	if !e.started {
+		if pred.answer != nil {
+			pred.answer.fail(errWarmUp)
+		}
 		e.warm = append(e.warm, x)
 		e.counts.Pending++
 		return
@@ -37,9 +43,6 @@ func (e *Engine) push(x *stream.Example, pred prediction) {
 	// so it needs the raw example.
 	if e.promotion != nil {
 		e.promotion.Add(x)
-	}
-	if e.published != nil {
-		e.published.Add(x)
 	}
 	x.X = e.transform.Next(x.X)
 	// Measures use the example's own weight, without the class weight that weigh
@@ -55,7 +58,7 @@ func (e *Engine) push(x *stream.Example, pred prediction) {
 // Copying is a good part of the cost of an example for a cheap linear learner.
 func (e *Engine) borrow() bool {
 	_, passing := e.learner.(algos.Passing)
-	e.lent = passing && e.started && e.join == nil && e.promotion == nil && e.published == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
+	e.lent = passing && e.started && e.join == nil && e.promotion == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
 	return e.lent
 }
 
@@ -113,9 +116,6 @@ func (e *Engine) flush(ctx context.Context) error {
 	if e.promotion != nil {
 		e.promotion.Score()
 	}
-	if e.published != nil {
-		e.published.Score()
-	}
 	if l, ok := e.learner.(algos.Sequential); ok {
 		return e.follow(ctx, l)
 	}
@@ -166,6 +166,10 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 			}
 			continue
 		}
+		if n = e.answerable(e.preds[done:done+n], xs); n == 0 {
+			e.answerUnlabelled(&e.preds[done], xs[0])
+			continue
+		}
 		// Follow predicts each example just before it learns from it, so scoring
 		// and learning cannot be separate passes here. dst has its predictions.
 		xs = xs[:n]
@@ -200,8 +204,14 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 // measure updates the prequential measures with the prediction for x.
 func (e *Engine) measure(pred *prediction, x *stream.Example) {
 	e.inBlock--
+	if pred.answer != nil {
+		e.answer(pred.answer, pred)
+	}
 	w := (&stream.Example{Weight: pred.weight}).Importance()
 	e.noteSifted(pred, x.Y, w)
+	if pred.published != nil {
+		e.published.Measure(pred.published, x.Y)
+	}
 	if e.classes == nil {
 		if e.calib != nil && x.Importance() != x.Count() {
 			_, e.weighted = e.learner.(algos.Publisher)
@@ -227,12 +237,34 @@ func (e *Engine) measure(pred *prediction, x *stream.Example) {
 	}
 }
 
+// answerable returns how many of xs, which have these predictions, can be given to a
+// sequential learner together: it does not say what it predicts for unlabelled examples,
+// so those for which an answer is wanted are predicted before.
+func (e *Engine) answerable(preds []prediction, xs []*stream.Example) int {
+	for i := range preds {
+		if preds[i].answer != nil && !xs[i].Labelled {
+			return i
+		}
+	}
+	return len(preds)
+}
+
+// answerUnlabelled predicts an unlabelled example, which is preprocessed already.
+func (e *Engine) answerUnlabelled(p *prediction, x *stream.Example) {
+	e.vecs = append(e.vecs[:0], x.X)
+	e.predict(e.vecs)
+	var now prediction
+	e.setPrediction(&now, 0)
+	e.answer(p.answer, &now)
+	p.answer = nil
+}
+
 // score updates the prequential measures from the labelled examples of xs. Examples
 // that did not wait are predicted by the present model, in one call.
 func (e *Engine) score(xs []*stream.Example, preds []prediction) {
 	e.vecs = e.vecs[:0]
 	for i := range xs {
-		if xs[i].Labelled && !preds[i].known() {
+		if preds[i].wanted(xs[i]) {
 			e.vecs = append(e.vecs, xs[i].X)
 		}
 	}
@@ -242,16 +274,23 @@ func (e *Engine) score(xs []*stream.Example, preds []prediction) {
 	}
 	k := 0
 	for i, x := range xs {
-		if !x.Labelled {
-			continue
-		}
 		pred := &preds[i]
-		if !pred.known() {
+		if pred.wanted(x) {
 			e.setPrediction(pred, k)
 			k++
 		}
-		e.measure(pred, x)
+		switch {
+		case x.Labelled:
+			e.measure(pred, x)
+		case pred.answer != nil:
+			e.answer(pred.answer, pred)
+		}
 	}
+}
+
+// wanted reports whether the prediction for x is still to be made.
+func (p *prediction) wanted(x *stream.Example) bool {
+	return !p.known() && (x.Labelled || p.answer != nil)
 }
 
 // logClipped logs the features that have been clipped for the first time, as far as

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -23,7 +24,11 @@ type prediction struct {
 	scores []float64
 	weight float32     // of the example, without its class weight; 0 stands for 1
 	sifted sift.Header // header of its record; P is 0 if it was not forwarded
-	plan   bool        // it counts for the sifting plan: the stream was known to be sifted when it arrived
+	// published is the prediction of the version published last; nil if that is not
+	// measured.
+	published *promote.Forecast
+	answer    *Answer // to be completed with this prediction, or nil
+	plan      bool    // it counts for the sifting plan: the stream was known to be sifted when it arrived
 }
 
 var noPrediction = prediction{f: math.NaN()}
@@ -41,7 +46,13 @@ type request struct {
 // prediction will be made by the present model, which must therefore be a function
 // of the records before it, not of how they were batched.
 func (e *Engine) catchUp(ctx context.Context, it *Item) error {
-	if it.Err != nil || e.isLabel(it) || !e.join.waits(&it.Example, it.Key) {
+	if it.Err != nil || e.isLabel(it) {
+		return nil
+	}
+	if e.answers.of != nil {
+		return e.catchUpToAnswer(ctx)
+	}
+	if !e.join.waits(&it.Example, it.Key) {
 		return nil
 	}
 	if err := e.work(ctx); err != nil {
@@ -107,5 +118,6 @@ func (e *Engine) releaseNext() {
 		e.resolvePredictions()
 	}
 	w := e.join.next()
+	w.pred.published, w.pred.answer = w.published, w.answer
 	e.accept(w.x, w.pred)
 }

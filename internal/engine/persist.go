@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/crash"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -35,7 +36,11 @@ type job struct {
 	update *stream.Update       // nil if the model has not changed
 	// promote is nil if the champion has not changed.
 	promote *promotion
+	answers []stream.Record // to write with snap
 	start   time.Time
+
+	// version is update as subscribers use it, once it is published.
+	version *promote.PublishedVersion
 }
 
 // snapshot copies the state and hands it to persist. It must not be called while a
@@ -55,6 +60,13 @@ func (r *run) snapshot() error {
 	if err != nil {
 		return err
 	}
+	if err := r.answer(); err != nil {
+		return err
+	}
+	if n := len(r.e.answers.list); n > 0 {
+		return fmt.Errorf("%d records have no prediction, which is a defect of the program", n)
+	}
+	j.answers, r.answers, r.answerBytes = r.answers, nil, 0
 	if r.Publisher != nil {
 		r.keepUp()
 		u, err := r.update(r.e, r.Version+1, time.Now().UTC().Truncate(time.Millisecond))
@@ -94,9 +106,28 @@ func (r *run) snapshot() error {
 	}
 	// jobs has room for one and there is none under way, so this does not block
 	// learning.
-	r.busy = true
+	r.current = j
 	r.jobs <- j
 	return nil
+}
+
+// finished ends the job under way with its error. From then on its version is the one
+// that subscribers predict with.
+func (r *run) finished(err error) error {
+	j := r.current
+	r.current = nil
+	if err == nil && j != nil {
+		r.e.adopt(j.version)
+	}
+	return err
+}
+
+// wait waits for the job under way, if there is one.
+func (r *run) wait() error {
+	if r.current == nil {
+		return nil
+	}
+	return r.finished(<-r.saved)
 }
 
 // complete adds to a header what only the run knows.
@@ -233,6 +264,7 @@ func (r *run) do(j *job) error {
 			}
 		}
 		r.deltas.published(j.update, u)
+		j.version = r.e.readBack(j.update)
 	}
 	if j.promote != nil {
 		if err := r.step("promoting the champion"); err != nil {
@@ -254,8 +286,8 @@ func (r *run) do(j *job) error {
 	return nil
 }
 
-// store stores the snapshot of a job. If snapshot and update are written in one
-// transaction, it also publishes u; u may be nil.
+// store stores the snapshot of a job. If all is written in one transaction, it also
+// publishes u and writes the answers; u may be nil.
 func (r *run) store(j *job, u *stream.Update) error {
 	if r.Confirm != nil {
 		if err := r.Confirm(r.after); err != nil {
@@ -265,9 +297,9 @@ func (r *run) store(j *job, u *stream.Update) error {
 	var place string
 	var err error
 	start := time.Now()
-	joint := u != nil && r.SaveAndPublish != nil
+	joint := r.SaveAndPublish != nil
 	if joint {
-		place, err = r.SaveAndPublish(r.after, j.snap, u)
+		place, err = r.SaveAndPublish(r.after, j.snap, u, j.answers)
 	} else {
 		place, err = r.Store.Save(r.after, j.snap)
 	}
@@ -275,7 +307,7 @@ func (r *run) store(j *job, u *stream.Update) error {
 		return fmt.Errorf("storing the state: %w", err)
 	}
 	tell(r.Hooks, func(h CheckpointedHook) { h.Checkpointed(place, j.snap.Header, j.snap.Bytes, time.Since(j.start)) })
-	if joint {
+	if joint && u != nil {
 		tell(r.Hooks, func(h PublishedHook) { h.Published(u, time.Since(start)) })
 	}
 	return nil

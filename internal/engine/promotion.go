@@ -29,7 +29,9 @@ type Promotion interface {
 	Due(labelled uint64) bool
 	// Take may make a snapshot of p the challenger, and reports whether it has. p is nil
 	// if there is no model yet. about returns its Examples, Step, Offsets and Evaluation.
-	Take(labelled uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error)
+	// If labels come late, arrived examples have arrived so far, and their Seq is at most
+	// that; else it is 0.
+	Take(labelled, arrived uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error)
 	// Fields describes the state. classes says that there are more than two classes.
 	Fields(f *state.Fields, classes bool)
 	// Report describes the present state to people.
@@ -83,32 +85,13 @@ func (e *Engine) challenge(ctx context.Context) (bool, error) {
 	if err := e.Settle(ctx); err != nil {
 		return false, err
 	}
-	return e.promotion.Take(e.counts.Labelled, e.Predictor(), func() stream.Update {
+	arrived := uint64(0)
+	if e.join != nil {
+		arrived = e.join.seq
+	}
+	return e.promotion.Take(e.counts.Labelled, arrived, e.Predictor(), func() stream.Update {
 		return stream.Update{Examples: e.counts.Learned, Step: e.Report().Step, Offsets: e.Offsets(), Evaluation: e.Evaluation()}
 	})
-}
-
-// publishDue takes the model for what is measured as published, if that is due.
-func (e *Engine) publishDue(ctx context.Context) error {
-	if e.published == nil || !e.published.Due(e.counts.Consumed) {
-		return nil
-	}
-	if e.started {
-		if err := e.Settle(ctx); err != nil {
-			return err
-		}
-	}
-	return e.published.Take(e.counts.Consumed, e.Predictor())
-}
-
-// AsPublished describes the predictions that a subscriber would have got; nil without
-// Config.PublishEvery.
-func (e *Engine) AsPublished() *promote.PublishedReport {
-	if e.published == nil {
-		return nil
-	}
-	e.published.Score()
-	return e.published.Report(e.Classes())
 }
 
 // promotionFields describes what is part of a state only if there is a gate. An engine
@@ -179,11 +162,8 @@ func (r *run) publishChallenger() error {
 	if r.Publisher == nil {
 		return nil
 	}
-	if r.busy {
-		r.busy = false
-		if err := <-r.saved; err != nil {
-			return err
-		}
+	if err := r.wait(); err != nil {
+		return err
 	}
 	r.taken = true
 	return r.snapshot()

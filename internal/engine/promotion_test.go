@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -309,6 +310,23 @@ func (g *prequentialGate) next(e *Engine, x stream.Vec, f, p, y float64) (said f
 
 // The same with several classes, of which some are found in the stream while a
 // challenger that does not know them is under trial.
+// TestGateLateLabels: a trial has only examples that arrived after the challenger was
+// taken. Those that waited for their labels then were predicted by older versions.
+func TestGateLateLabels(t *testing.T) {
+	const delay, least = 900, 300
+	cfg := config(t, "online")
+	cfg.Gate, cfg.Delay = fmt.Sprintf("error <= champion + 0.05; examples >= %d", least), delay
+	_, decisions := feed(t, newEngine(t, cfg), cfg, planes(8000, 5, [2]int{}), rand.New(rand.NewPCG(1, 1)))
+	if len(decisions) < 2 {
+		t.Fatalf("%v", decisions)
+	}
+	for _, d := range decisions {
+		if d.At < d.Model+delay+least || d.Examples > d.At-d.Model-delay {
+			t.Errorf("%v: it had waited for %d labels", d, delay)
+		}
+	}
+}
+
 func TestGateOfClasses(t *testing.T) {
 	for _, learner := range []string{"online", "dsg", "scs"} {
 		t.Run(learner, func(t *testing.T) {

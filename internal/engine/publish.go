@@ -25,7 +25,7 @@ func (cfg *RunConfig) update(e *Engine, version uint64, created time.Time) (*str
 	}
 	u := &stream.Update{
 		Kind: stream.Full, Model: cfg.Model, Learner: p.Learner, Version: version, Created: created,
-		Step: e.Report().Step, Examples: e.counts.Learned, Offsets: e.reached(), Evaluation: append(e.Evaluation(), e.Plan(cfg.budget)...),
+		Step: e.Report().Step, Examples: e.counts.Learned, Offsets: e.reached(), Evaluation: cfg.evaluation(e),
 		Hash: xxhash.Sum64(payload), Payload: payload,
 	}
 	if cfg.Store != nil {
@@ -45,7 +45,11 @@ func Republish(ctx context.Context, e *Engine, cfg RunConfig, h checkpoint.Heade
 	if err != nil || u == nil {
 		return err
 	}
-	return cfg.publish(ctx, u)
+	if err := cfg.publish(ctx, u); err != nil {
+		return err
+	}
+	e.adopt(e.readBack(u))
+	return nil
 }
 
 func (cfg *RunConfig) publish(ctx context.Context, u *stream.Update) error {

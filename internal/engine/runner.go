@@ -83,9 +83,13 @@ type RunConfig struct {
 	Publisher   stream.Publisher
 	Recorder    Recorder
 	DeadLetters DeadLetters
-	// SaveAndPublish, if not nil, stores a snapshot and publishes its update
-	// atomically.
-	SaveAndPublish func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update) (place string, err error)
+	// SaveAndPublish, if not nil, stores a snapshot, publishes its update, which may be
+	// nil, and writes the records atomically.
+	SaveAndPublish func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update, recs []stream.Record) (place string, err error)
+	// Answer, if not nil, makes the record to write for what the model has predicted for
+	// a record. version is that of the checkpoint before, so that a restart makes the
+	// same record. The records are written with the next checkpoint by SaveAndPublish.
+	Answer func(a *Answer, version uint64) (stream.Record, error)
 	// Model is the name under which updates are published, Version the version
 	// of the last one published.
 	Model   string
@@ -170,6 +174,9 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		cfg.MaxDead = DefaultMaxDead
 	}
 
+	if cfg.Answer != nil && (cfg.Store == nil || cfg.SaveAndPublish == nil) {
+		return Result{}, errors.New("answers are written with checkpoints in a topic, and there are none")
+	}
 	if e.cfg.Join.Topic != "" && cfg.Labels == nil {
 		return Result{}, errors.New("no decoder is given for labels on a topic of their own")
 	}
@@ -186,7 +193,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 
 	r := &run{
 		RunConfig: cfg, e: e, after: after,
-		in:   newIngest(cfg.Source, cfg.Decoder, cfg.QueueRecords, cfg.QueueBytes, cfg.Recorder != nil || cfg.DeadLetters != nil),
+		in:   newIngest(cfg.Source, cfg.Decoder, cfg.QueueRecords, cfg.QueueBytes, cfg.Recorder != nil || cfg.DeadLetters != nil || cfg.Answer != nil),
 		jobs: make(chan *job, 1), saved: make(chan error, 1), persisted: make(chan struct{}),
 		last:   time.Now(),
 		deltas: deltas{every: cfg.FullEvery},
@@ -207,6 +214,9 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	}
 
 	e.decoder = cfg.Decoder
+	if cfg.Publisher == nil && e.cfg.PublishEvery == 0 {
+		e.published = nil
+	}
 	tell(cfg.Hooks, func(h ScoredHook) { e.scored = h.Scored })
 	if e.promotion != nil {
 		e.promotion.Notify(
@@ -260,7 +270,7 @@ type run struct {
 	saved chan error // one for each job, closed at the end
 	// persisted is closed when the persisting goroutine ends.
 	persisted chan struct{}
-	busy      bool // a job is in progress
+	current   *job // the one under way, or nil
 
 	deltas     deltas // used on the persisting goroutine
 	persisting string // what that goroutine is doing, for crash reports
@@ -280,6 +290,9 @@ type run struct {
 
 	newest time.Time // time of the newest record consumed
 	waited int64     // records still waiting at the last version
+
+	answers     []stream.Record // since the last checkpoint
+	answerBytes int
 
 	dead []*stream.RecordError // the latest refused records, as far as this run has seen them
 }
@@ -319,8 +332,7 @@ func (r *run) loop(ctx context.Context) error {
 			}
 			r.in.recycle(b)
 		case err := <-r.saved:
-			r.busy = false
-			if err != nil {
+			if err := r.finished(err); err != nil {
 				return err
 			}
 		case <-tick.C:
@@ -334,7 +346,12 @@ func (r *run) loop(ctx context.Context) error {
 			return nil
 		}
 		tell(r.Hooks, func(h ConsumedHook) { h.Consumed(r.e, r.in.depth.Load()) })
-		if !r.busy && r.due() {
+		if r.answerBytes >= maxAnswerBytes {
+			if err := r.wait(); err != nil {
+				return err
+			}
+		}
+		if r.current == nil && r.due() {
 			if err := r.snapshot(); err != nil {
 				return err
 			}
@@ -347,7 +364,7 @@ func (r *run) due() bool {
 	if n == 0 {
 		return false
 	}
-	return r.changed(r.e) ||
+	return r.changed(r.e) || r.answerBytes >= maxAnswerBytes ||
 		r.CheckpointEvery > 0 && n >= r.CheckpointEvery ||
 		r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval
 }
@@ -357,8 +374,15 @@ func (r *run) consume(b *batch) error {
 	done := 0
 	r.doing = "learning"
 	r.e.refused = func(i int, why *stream.RecordError) error { return r.refuse(b, done+i, why) }
+	if r.Answer != nil {
+		r.e.answers.of = func(i int) stream.Record {
+			rec := b.records[done+i]
+			rec.Value, rec.Key = nil, slices.Clone(rec.Key) // which share memory with those of other records
+			return rec
+		}
+	}
 	b.lent = r.e.borrow()
-	defer func() { r.e.refused, r.e.lent = nil, false }()
+	defer func() { r.e.refused, r.e.lent, r.e.answers.of = nil, false, nil }()
 	for {
 		n, err := r.e.Consume(r.after, b.items[done:])
 		if r.Recorder != nil {
@@ -369,15 +393,31 @@ func (r *run) consume(b *batch) error {
 			}
 		}
 		if done += n; err == nil && done == len(b.items) && b.lent {
-			return r.e.flush(r.after)
+			err = r.e.flush(r.after)
 		}
 		if err != nil || done == len(b.items) {
-			return err
+			return errors.Join(err, r.answer())
 		}
 		if err := r.publishChallenger(); err != nil {
 			return err
 		}
 	}
+}
+
+// maxAnswerBytes bounds the answers that wait for a checkpoint: with more, one is due.
+const maxAnswerBytes = 16 << 20
+
+// answer makes the records of the answers that are complete.
+func (r *run) answer() error {
+	for _, a := range r.e.takeAnswers() {
+		rec, err := r.Answer(a, r.Version)
+		if err != nil {
+			return fmt.Errorf("the prediction for %v offset %d: %w", stream.Partition{Topic: a.Record.Topic, ID: a.Record.Partition}, a.Record.Offset, err)
+		}
+		r.answers = append(r.answers, rec)
+		r.answerBytes += len(rec.Key) + len(rec.Value)
+	}
+	return nil
 }
 
 // refuse handles record i of b, which cannot be used.
@@ -468,11 +508,8 @@ func (r *run) fail(err error) error {
 
 // final waits for the job in progress and writes the last snapshot.
 func (r *run) final() error {
-	if r.busy {
-		r.busy = false
-		if err := <-r.saved; err != nil {
-			return err
-		}
+	if err := r.wait(); err != nil {
+		return err
 	}
 	return r.snapshot()
 }

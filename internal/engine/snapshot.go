@@ -56,13 +56,14 @@ func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the state: %w", err)
 	}
-	return &checkpoint.Snapshot{
+	s := &checkpoint.Snapshot{
 		Header: checkpoint.Header{
 			StreamSVM: version.String, Learner: e.cfg.Spec.Name, Examples: e.counts.Consumed,
 			Offsets: e.Offsets(), StateHash: hash(own, learner), Meta: e.meta(),
 		},
 		Sections: []checkpoint.Section{{Name: sectionEngine, Data: own}, {Name: sectionLearner, Data: learner}},
-	}, nil
+	}
+	return s, e.publishedSection(s)
 }
 
 // meta returns the counts for the header of a snapshot, where they can be read
@@ -145,6 +146,7 @@ func (e *Engine) Restore(s *checkpoint.Snapshot) error {
 		}
 		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, err)
 	}
+	e.restorePublished(s)
 	return nil
 }
 

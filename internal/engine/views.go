@@ -88,17 +88,7 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 	if e.learner == nil || !e.monitor.differ {
 		return nil
 	}
-	sig := e.cfg.Signature
-	sig.Dim, sig.Index = e.admission.dim, e.admission.index
-	if e.classes != nil {
-		for _, name := range e.classes.list[e.classes.listed:e.classes.known] {
-			if err := sig.AddClass(name); err != nil { // the decoder has accepted the name
-				sig.Labels = ""
-				break
-			}
-		}
-	}
-	p := &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
+	p := &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: e.signature(), Transform: e.transform, Model: e.learner.Model()}
 	calibrated := false
 	if l, ok := e.learner.(algos.Publisher); ok {
 		p.Model, calibrated = l.Published(), l.Calibrated()

@@ -20,7 +20,10 @@ import (
 // Gate holds a champion and a challenger, both snapshots of the model, and has them
 // predict every labelled example that comes after they were taken. The learner itself is
 // not compared: what it predicted earlier is no evidence about the model that it has
-// become since, which may have learned from wrong labels.
+// become since, which may have learned from wrong labels. Both are compared as they are
+// published: on examples that arrived after the challenger was taken, be their labels
+// late or not. The champion is the older of the two, which is the choice that a
+// subscriber has at that time.
 //
 // All decisions are functions of the stream, as learning is, and have no influence on
 // it. A challenger is taken only when the number of labelled examples passes a multiple
@@ -58,6 +61,7 @@ type Gate struct {
 // snapshot is a copy of the model, taken after so many labelled examples.
 type snapshot struct {
 	examples uint64
+	arrived  uint64 // examples that had arrived by then, if labels come late; else 0
 	pipe     *pipeline.Pipeline
 	payload  []byte        // of pipe
 	update   stream.Update // Examples, Step, Offsets and Evaluation at that time
@@ -197,7 +201,7 @@ func (g *Gate) numbers(a, b, c float64) (x, y, z eval.Number) {
 func (g *Gate) Due(labelled uint64) bool { return labelled/g.grid != g.at }
 
 // Take implements engine.Promotion.
-func (g *Gate) Take(labelled uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error) {
+func (g *Gate) Take(labelled, arrived uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error) {
 	g.at = labelled / g.grid
 	if g.challenger != nil || p == nil || g.regress && g.constant.n < 2 ||
 		g.rule.Measure == compare.BrierScore && p.Probability == nil && p.Softmax == nil {
@@ -207,7 +211,7 @@ func (g *Gate) Take(labelled uint64, p *pipeline.Pipeline, about func() stream.U
 	if err != nil {
 		return false, fmt.Errorf("encoding the challenger: %w", err)
 	}
-	s := &snapshot{examples: labelled, payload: payload, update: about()}
+	s := &snapshot{examples: labelled, arrived: arrived, payload: payload, update: about()}
 	if s.pipe, err = pipeline.Decode(payload); err != nil {
 		return false, fmt.Errorf("the challenger: %w", err)
 	}
@@ -243,7 +247,7 @@ func (g *Gate) Warm(warm []*stream.Example) {
 // Add implements engine.Promotion.
 func (g *Gate) Add(x *stream.Example) {
 	if x.Labelled {
-		g.pending = append(g.pending, stream.Example{X: x.X, Y: x.Y})
+		g.pending = append(g.pending, stream.Example{X: x.X, Y: x.Y, Seq: x.Seq})
 	}
 }
 
@@ -255,10 +259,10 @@ func (g *Gate) Score() {
 		for i := range xs {
 			xs[i] = g.pending[i].X
 		}
-		champion, challenger := predict(g.champion, xs), predict(g.challenger, xs)
+		champion, challenger := g.champion.predict(xs), g.challenger.predict(xs)
 		var before *predictions
 		if g.rule.Demote > 0 {
-			before = predict(g.before, xs)
+			before = g.before.predict(xs)
 		}
 		done := 0
 		for changed := false; done < len(xs) && !changed; done++ {
@@ -291,7 +295,7 @@ func (g *Gate) score(x *stream.Example, i int, champion, challenger, before *pre
 			return true
 		}
 	}
-	if challenger == nil {
+	if challenger == nil || x.Seq <= g.challenger.arrived {
 		return false
 	}
 	challenger.measure(g.measures, i, x.Y)
@@ -367,19 +371,24 @@ type predictions struct {
 	v    []float64
 }
 
-func predict(s *snapshot, xs []stream.Vec) *predictions {
+// predict returns the predictions of a snapshot, or nil without one.
+func (s *snapshot) predict(xs []stream.Vec) *predictions {
 	if s == nil {
 		return nil
 	}
-	a := &predictions{pipe: s.pipe, k: 1}
-	if m, ok := s.pipe.Model.(algos.Scorer); ok && m.Classes() > 2 {
+	return predict(s.pipe, xs)
+}
+
+func predict(p *pipeline.Pipeline, xs []stream.Vec) *predictions {
+	a := &predictions{pipe: p, k: 1}
+	if m, ok := p.Model.(algos.Scorer); ok && m.Classes() > 2 {
 		a.k = m.Classes()
 	}
 	a.v = make([]float64, a.k*len(xs))
 	if a.k > 1 {
-		s.pipe.Scores(a.v, xs)
+		p.Scores(a.v, xs)
 	} else {
-		s.pipe.Decisions(a.v, xs)
+		p.Decisions(a.v, xs)
 	}
 	return a
 }

@@ -2,83 +2,155 @@ package promote
 
 import (
 	"fmt"
+	"time"
 
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Published measures what a subscriber gets: the predictions of the version published
-// last, on the examples that come after it. A version is published after every so many
-// records. It has no influence on what is learned and is not part of the state.
+// Published measures what a subscriber gets: each example is predicted when it arrives,
+// by the version published last, and the prediction is scored when the label is there.
+// A replay publishes versions after every so many records (Due, Take), a live run when
+// it does (Adopt). Nothing here influences what is learned or is part of the state.
 type Published struct {
-	every    uint64
-	now      func() *eval.Prequential
-	version  *snapshot
-	at       uint64 // records, when the version was published, divided by every
+	every    uint64 // records between versions of a replay; 0 for a live run
+	at       uint64 // records at the last version, divided by every
+	measures func(window bool) *eval.Prequential
+
+	version  *PublishedVersion
+	number   uint64 // of version, also between Fields and Adopt
 	versions uint64
-	since    uint64 // labelled examples since the version
-	pending  []stream.Example
-	all      *eval.Prequential
-	ages     [ageBands]*eval.Prequential
-	byAge    [ageBands]uint64 // ages at which the bands end, in labelled examples
+	age      uint64 // examples that have arrived since the version
+	requests []*Forecast
+	xs       []stream.Vec // of requests
+
+	all  *eval.Prequential
+	ages [ageBands]*eval.Prequential
+	ends [ageBands]uint64 // ages at which the bands end, in examples
 }
 
-// ageBands is the number of bands of age that are measured one by one.
+// ageBands is the number of age bands that are measured one by one.
 const ageBands = 4
 
-// NewPublished returns a Published with a version after every so many records. measures
-// returns empty measures of the task.
-func NewPublished(every uint64, measures func() *eval.Prequential) *Published {
-	p := &Published{every: every, now: measures, all: measures()}
-	for i := range p.ages {
-		p.ages[i], p.byAge[i] = measures(), every*uint64(i+1)/ageBands
+// liveEnds are the ends of the age bands of a live run, in examples. The last band is
+// open.
+var liveEnds = [ageBands]uint64{100, 1_000, 10_000, 100_000}
+
+// maxRequests bounds the examples that are predicted in one call.
+const maxRequests = 256
+
+// PublishedVersion is a version as a subscriber uses it.
+type PublishedVersion struct {
+	Number  uint64    // 0 in a replay
+	Created time.Time // zero in a replay
+	pipe    *pipeline.Pipeline
+}
+
+// NewVersion decodes the payload of a full update.
+func NewVersion(number uint64, created time.Time, payload []byte) (*PublishedVersion, error) {
+	p, err := pipeline.Decode(payload)
+	if err != nil {
+		return nil, fmt.Errorf("reading back version %d: %w", number, err)
+	}
+	if m, ok := p.Model.(interface{ Compile() algos.Model }); ok { // as predictor.Follow does
+		p.Model = m.Compile()
+	}
+	return &PublishedVersion{number, created, p}, nil
+}
+
+// Forecast is the prediction of a published version for one example.
+type Forecast struct {
+	decision    float64 // or the number of the class
+	probability float64 // of the positive label; NaN if not known
+	classes     []float64
+	age         uint64 // of the version when the example arrived, in examples
+	made        bool
+}
+
+// NewPublished returns a Published. every is the number of records between versions of
+// a replay, 0 for a live run. measures returns empty measures of the task, with a
+// window or with the smallest one.
+func NewPublished(every uint64, measures func(window bool) *eval.Prequential) *Published {
+	p := &Published{every: every, measures: measures, ends: liveEnds}
+	p.clear()
+	if every > 0 {
+		for i := range p.ends {
+			p.ends[i] = every * uint64(i+1) / ageBands
+		}
 	}
 	return p
 }
 
-// Add takes a labelled example as it came, before preprocessing, and keeps its vector
-// until Score. Others are ignored.
-func (p *Published) Add(x *stream.Example) {
-	if x.Labelled {
-		p.pending = append(p.pending, stream.Example{X: x.X, Y: x.Y})
+func (p *Published) clear() {
+	p.versions, p.age, p.all = 0, 0, p.measures(true)
+	for i := range p.ages {
+		p.ages[i] = p.measures(false)
 	}
 }
 
-// Score scores the examples added.
-func (p *Published) Score() {
-	if p.version != nil && len(p.pending) > 0 {
-		xs := make([]stream.Vec, len(p.pending))
-		for i := range xs {
-			xs[i] = p.pending[i].X
+// Arrive is called with the features of each example when it arrives, before
+// preprocessing. It returns the prediction to pass to Measure once the label is known,
+// or nil if the example will have no label or there is no version yet. It may keep x
+// until then.
+func (p *Published) Arrive(x stream.Vec, labelled bool) *Forecast {
+	p.age++
+	if p.version == nil || !labelled {
+		return nil
+	}
+	if len(p.requests) == maxRequests {
+		p.predict()
+	}
+	f := &Forecast{age: p.age - 1}
+	p.requests, p.xs = append(p.requests, f), append(p.xs, x)
+	return f
+}
+
+// predict makes the predictions requested so far.
+func (p *Published) predict() {
+	if len(p.requests) == 0 {
+		return
+	}
+	a := predict(p.version.pipe, p.xs)
+	for i, f := range p.requests {
+		f.decision, f.probability = a.of(i)
+		if a.k > 1 && a.pipe.Softmax != nil {
+			f.classes = make([]float64, a.k)
+			a.pipe.Softmax.Probabilities(f.classes, a.v[i*a.k:(i+1)*a.k])
 		}
-		a := predict(p.version, xs)
-		for i := range p.pending {
-			band := 0
-			for band < ageBands-1 && p.since >= p.byAge[band] {
-				band++
-			}
-			p.since++
-			a.measureAll(p.all, i, p.pending[i].Y)
-			a.measureAll(p.ages[band], i, p.pending[i].Y)
+		f.made = true
+	}
+	clear(p.requests)
+	clear(p.xs)
+	p.requests, p.xs = p.requests[:0], p.xs[:0]
+}
+
+// Measure scores a prediction that Arrive has returned.
+func (p *Published) Measure(f *Forecast, y float64) {
+	if f == nil {
+		return
+	}
+	if !f.made {
+		p.predict()
+	}
+	band := 0
+	for band < ageBands-1 && f.age >= p.ends[band] {
+		band++
+	}
+	for _, m := range []*eval.Prequential{p.all, p.ages[band]} {
+		m.Add(f.decision, y)
+		if len(f.classes) > 0 {
+			m.AddProbabilities(f.classes, int(y))
+		} else if f.probability == f.probability {
+			m.AddProbability(f.probability, y > 0)
 		}
 	}
-	clear(p.pending)
-	p.pending = p.pending[:0]
 }
 
-// measureAll is measure, with the probabilities of more than two classes.
-func (a *predictions) measureAll(m *eval.Prequential, i int, y float64) {
-	a.measure(m, i, y)
-	if a.k > 1 && a.pipe.Softmax != nil {
-		q := make([]float64, a.k)
-		a.pipe.Softmax.Probabilities(q, a.v[i*a.k:(i+1)*a.k])
-		m.AddProbabilities(q, int(y))
-	}
-}
-
-// Due reports whether a version is due after so many records.
-func (p *Published) Due(records uint64) bool { return records/p.every != p.at }
+// Due reports whether a replay publishes a version after so many records.
+func (p *Published) Due(records uint64) bool { return p.every > 0 && records/p.every != p.at }
 
 // Take publishes the model after so many records; nil is no model. All work that is due
 // by then must have been done.
@@ -87,44 +159,128 @@ func (p *Published) Take(records uint64, model *pipeline.Pipeline) error {
 	if model == nil {
 		return nil
 	}
-	payload, err := model.AppendBinary(nil)
+	payload, err := model.Pack().AppendBinary(nil)
 	if err != nil {
 		return fmt.Errorf("encoding the version after %d records: %w", records, err)
 	}
-	s := &snapshot{examples: records}
-	if s.pipe, err = pipeline.Decode(payload); err != nil {
+	v, err := NewVersion(0, time.Time{}, payload)
+	if err != nil {
 		return fmt.Errorf("the version after %d records: %w", records, err)
 	}
-	p.version, p.since = s, 0
-	p.versions++
+	p.put(v)
 	return nil
+}
+
+// Adopt makes v the version of a live run that predicts from now on. After a restart
+// it is the one that was in use, published again.
+func (p *Published) Adopt(v *PublishedVersion) {
+	if v.Number == p.number {
+		p.version = v
+		return
+	}
+	p.put(v)
+}
+
+func (p *Published) put(v *PublishedVersion) {
+	p.predict()
+	p.version, p.number, p.age = v, v.Number, 0
+	p.versions++
+}
+
+// Fields describes what a checkpoint keeps of a live run: the measures, and the
+// predictions for the examples that wait for their labels, nil for those without one.
+// The version itself is published again after a restart.
+func (p *Published) Fields(f *state.Fields, waiting []*Forecast) {
+	if f.Decoding() {
+		p.clear()
+	} else {
+		p.predict()
+	}
+	f.Uint64("version", &p.number)
+	f.Uint64("versions", &p.versions)
+	f.Uint64("age", &p.age)
+	f.Group("measures", p.all.Fields)
+	for _, m := range p.ages {
+		f.Group("band", m.Fields)
+	}
+	f.List("waiting", len(waiting), 1, func(n int) {
+		if n != len(waiting) {
+			f.Fail("waiting", fmt.Errorf("%d predictions for %d examples", n, len(waiting)))
+		}
+	}, func(f *state.Fields, i int) {
+		if f.Err() != nil {
+			return
+		}
+		there := waiting[i] != nil
+		if f.Bool("there", &there); !there || f.Err() != nil {
+			return
+		}
+		if f.Decoding() {
+			waiting[i] = &Forecast{made: true}
+		}
+		v := waiting[i]
+		f.Float64("decision", &v.decision)
+		f.Float64("probability", &v.probability)
+		f.Float64s("classes", &v.classes)
+		f.Uint64("age", &v.age)
+	})
 }
 
 // PublishedReport describes the predictions of published versions.
 type PublishedReport struct {
-	Every    uint64 `json:"every"`    // records
+	Every    uint64 `json:"every"`    // records; 0 for a live run
 	Versions uint64 `json:"versions"` // published so far
 	Examples uint64 `json:"examples"` // labelled ones that a version has predicted
 	eval.Summary
-	// ByAge has the measures of each quarter of the interval, the youngest first.
+	// ByAge has the measures by the age of the version, the youngest first: for each
+	// quarter of the interval of a replay, by powers of ten for a live run.
 	ByAge []AgeReport `json:"by_age"`
+	// Version is the one in use in a live run, 0 if there is none, Created when it was
+	// made, and Age the number of examples that have arrived since.
+	Version uint64    `json:"version,omitempty"`
+	Created time.Time `json:"created,omitzero"`
+	Age     uint64    `json:"-"`
 }
 
 // AgeReport describes the predictions of versions of up to an age.
 type AgeReport struct {
-	To       uint64 `json:"to"` // labelled examples since the version, exclusive; the last band is open
+	To       uint64 `json:"to"` // examples since the version, exclusive; the last band is open
 	Examples uint64 `json:"examples"`
 	eval.Measures
+}
+
+// Final is Report with a confidence interval.
+func (p *Published) Final(names []string) *PublishedReport {
+	r := p.Report(names)
+	r.Interval = p.all.Final().Interval
+	return r
 }
 
 // Report returns the measures over the examples scored so far. names are those of the
 // classes.
 func (p *Published) Report(names []string) *PublishedReport {
-	r := &PublishedReport{Every: p.every, Versions: p.versions, Examples: p.all.Examples(), Summary: p.all.Final()}
+	r := &PublishedReport{Every: p.every, Versions: p.versions, Examples: p.all.Examples(), Summary: p.all.Summary(), Age: p.age}
+	if v := p.version; v != nil {
+		r.Version, r.Created = v.Number, v.Created
+	}
 	r.Summary.Name(names)
 	for i, m := range p.ages {
-		r.ByAge = append(r.ByAge, AgeReport{p.byAge[i], m.Examples(), m.Summary().Measures})
+		r.ByAge = append(r.ByAge, AgeReport{p.ends[i], m.Examples(), m.Summary().Measures})
 		eval.Name(r.ByAge[i].Classes, names)
 	}
 	return r
+}
+
+// List lists the measures for publication, like those of eval.Prequential.
+func (r *PublishedReport) List(classes bool) []stream.Measure {
+	list := []stream.Measure{{Name: "published_examples", Value: float64(r.Examples)}}
+	for _, over := range []struct {
+		*eval.Measures
+		suffix string
+	}{{&r.Summary.Measures, ""}, {&r.Window.Measures, "_window"}} {
+		for _, m := range over.List(classes) {
+			list = append(list, stream.Measure{Name: "published_" + m.Name + over.suffix, Value: m.Value})
+		}
+	}
+	return list
 }

@@ -80,6 +80,9 @@ func snapshotFields(at **snapshot) func(f *state.Fields) {
 			f.String("name", &u.Evaluation[i].Name)
 			f.Float64("value", &u.Evaluation[i].Value)
 		})
+		if f.Next("arrived") || !f.Decoding() && s.arrived > 0 {
+			f.Uint64("arrived", &s.arrived)
+		}
 		f.Bytes("payload", &s.payload)
 		if !f.Decoding() || f.Err() != nil {
 			return

@@ -345,12 +345,13 @@ func (s *Store) Load() (*checkpoint.Snapshot, error) {
 // state since, and a *SizeError if the snapshot is too large. Otherwise it waits until
 // the brokers have stored it or ctx ends.
 func (s *Store) Save(ctx context.Context, snap *checkpoint.Snapshot) (place string, err error) {
-	return s.SaveWith(ctx, snap)
+	return s.SaveWith(ctx, snap, nil)
 }
 
-// SaveWith is a Save that appends other entries in the same transaction, whose logs
-// must be written by Writer: the version of the model that is made of the snapshot.
-func (s *Store) SaveWith(ctx context.Context, snap *checkpoint.Snapshot, others ...topiclog.Entry) (place string, err error) {
+// SaveWith is a Save that writes more in the same transaction: records along to topics
+// that hold no log, and other entries, whose logs must be written by Writer, such as the
+// version of the model that is made of the snapshot.
+func (s *Store) SaveWith(ctx context.Context, snap *checkpoint.Snapshot, along []stream.Record, others ...topiclog.Entry) (place string, err error) {
 	if err := s.mu.within(ctx); err != nil {
 		return "", err
 	}
@@ -374,7 +375,7 @@ func (s *Store) SaveWith(ctx context.Context, snap *checkpoint.Snapshot, others 
 	if err != nil {
 		return "", err
 	}
-	e := topiclog.Entry{Log: &s.topic, Records: recs, Check: func() (bool, error) {
+	e := topiclog.Entry{Log: &s.topic, Records: recs, Along: along, Check: func() (bool, error) {
 		if err := s.topic.Fenced(); err != nil {
 			return false, err
 		}

@@ -519,7 +519,7 @@ func both(t *testing.T, s *Store, p *modeltopic.Publisher, snap *checkpoint.Snap
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.SaveWith(t.Context(), snap, e)
+	return s.SaveWith(t.Context(), snap, nil, e)
 }
 
 // A snapshot and the version made with it are written once, together, also where

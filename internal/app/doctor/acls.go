@@ -65,6 +65,7 @@ func (p *Plan) GrantsToTrain() []Grant {
 	if topic, ok := statetopic.Topic(p.Checkpoint); ok {
 		out = append(out, onTopics(toKeep, topic)...)
 	}
+	out = append(out, onTopics("Write Create", p.Predictions)...)
 	out = append(append(out, onTopics(toKeep, p.letters()...)...), p.grantsOnTransactions()...)
 	if p.Group != "" {
 		out = append(out, Grant{"group", p.Group, toRead, false})

@@ -35,6 +35,7 @@ type Plan struct {
 	Model          string // its name there
 	MaxRecordBytes int    // of a record in ModelTopic
 	DeadLetters    string // suffix of topics
+	Predictions    string // topic of the trainer's own predictions
 	Group          string // in which progress is committed
 	Checkpoint     string // directory, or kafka://TOPIC
 	Retain         int    // checkpoints to keep

@@ -189,7 +189,7 @@ func (d *checks) who() string {
 	return "this client"
 }
 
-// outputs checks the model topic and the dead-letter topics.
+// outputs checks the model topic and those of predictions and dead letters.
 func (d *checks) outputs(ctx context.Context) {
 	if d.ModelTopic != "" {
 		t, _ := d.topic(ctx, d.ModelTopic, need{"Write", "to publish the model"}, need{"Read", "to see which versions are there"})
@@ -202,6 +202,14 @@ func (d *checks) outputs(ctx context.Context) {
 			} else {
 				d.ok(subject, "compacted, records of up to %s bytes", t.config["max.message.bytes"])
 			}
+		}
+	}
+	if name := d.Predictions; name != "" {
+		t, ok := d.topic(ctx, name, need{"Write", "to predict"})
+		if t == nil {
+			d.missing(ctx, name, "")
+		} else if ok {
+			d.ok("topic "+name, "predictions can be written")
 		}
 	}
 	for _, name := range d.letters() {

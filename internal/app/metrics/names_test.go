@@ -34,7 +34,7 @@ func everything(t *testing.T) []*prometheus.Registry {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := engine.NewEngine(engine.Config{Spec: spec, Task: task, Scale: "none", Join: engine.Join{Topic: "labels", Window: 3}})
+		e, err := engine.NewEngine(engine.Config{Spec: spec, Task: task, Scale: "none", Join: engine.Join{Topic: "labels", Window: 3}, PublishEvery: 500})
 		if err != nil {
 			t.Fatal(err)
 		}

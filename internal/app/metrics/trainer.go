@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -120,7 +121,9 @@ var table = append([]metric{
 	// Of more than two classes.
 	{desc("class_recall", "Share of the examples of the class that are predicted to be of it, in the window.", "class"), gauge, classes(func(c *eval.Class) float64 { return float64(c.Recall) })},
 	{desc("class_precision", "Share of the examples predicted to be of the class that are, in the window.", "class"), gauge, classes(func(c *eval.Class) float64 { return float64(c.Precision) })},
-}, prequential()...)
+}, slices.Concat(
+	predictions("prequential_", "each example predicted before it was learned from"),
+	predictions("published_", "each example predicted when it arrived, by the version published last"))...)
 
 func gated(send func(*promote.Report, put)) func(*view, put) {
 	return func(v *view, put put) {
@@ -138,9 +141,9 @@ func classes(of func(*eval.Class) float64) func(*view, put) {
 	}
 }
 
-// prequential returns the metrics of the measures of predictions, which have the
-// names of published ones.
-func prequential() (list []metric) {
+// predictions returns the metrics of the measures of predictions, which have the names
+// that they have in published models. how says how the predictions were made.
+func predictions(prefix, how string) (list []metric) {
 	for name, help := range map[string]string{
 		"accuracy": "Share of right predictions", "balanced_accuracy": "Mean of the shares of right predictions on each class", "auc": "Area under the ROC curve",
 		"majority": "Share of labels that are of the class that was more frequent before", "no_change": "Share of labels that are the label before",
@@ -148,8 +151,8 @@ func prequential() (list []metric) {
 		"ece": "Expected calibration error in 15 bins", "ece_noise": "What the expected calibration error would be by chance",
 		"mae": "Mean absolute error", "rmse": "Root of the mean squared error", "r2": "Explained share of the variance",
 	} {
-		name = "prequential_" + name
-		list = append(list, metric{desc(name, help+", each example predicted before it was learned from.", "over"), gauge, func(v *view, put put) {
+		name = prefix + name
+		list = append(list, metric{desc(name, help+", "+how+".", "over"), gauge, func(v *view, put put) {
 			for _, m := range v.measures {
 				if m.Name == name {
 					put(m.Value, "all")
@@ -229,6 +232,9 @@ func (t *Trainer) Consumed(e *engine.Engine, queued int64) {
 	v := &view{
 		counts: e.Counts(), queued: queued, report: e.Report(), measures: e.Prequential().Measures(), classes: s.Window.Classes,
 		support: math.NaN(), unlabelled: math.NaN(), clipped: e.Clipped(), gate: e.Gate(), waits: e.OneLabel() != nil,
+	}
+	if p := e.AsPublished(); p != nil && p.Examples > 0 {
+		v.measures = append(v.measures, p.List(len(p.Classes) > 0)...)
 	}
 	v.fields, v.events, v.unlisted = e.Fields()
 	if p := e.Predictor(); p != nil && p.Info().Support >= 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -49,12 +50,14 @@ type Snapshot struct {
 	Classes  []string     // names; nil for a regression
 	Fields   []codec.FieldCount
 	Events   uint64 // that Fields is of
+	// AsPublished describes what subscribers get; nil if nothing is published.
+	AsPublished *promote.PublishedReport
 }
 
 // Take returns the present quality of the predictions of e.
 func Take(e *engine.Engine) *Snapshot {
 	p := e.Prequential()
-	s := &Snapshot{Summary: p.Summary(), Scored: p.Examples(), Curve: e.Curve().Points(p), Classes: e.Classes()}
+	s := &Snapshot{Summary: p.Summary(), Scored: p.Examples(), Curve: e.Curve().Points(p), Classes: e.Classes(), AsPublished: e.AsPublished()}
 	if two := e.Labels(); s.Classes == nil && !p.Regression() {
 		s.Classes = two[:]
 	}

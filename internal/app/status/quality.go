@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -34,6 +35,9 @@ func (h *History) Quality(now *Snapshot, unscored string) ([]page.Answer, []page
 	answers := []page.Answer{now.learning(unscored), h.drifting(now, order)}
 	if now.Scored > 0 {
 		learning.Charts = append(learning.Charts, now.prequential(points, h.changes))
+		if now.AsPublished != nil {
+			learning.Tables = append(learning.Tables, now.published())
+		}
 	}
 	if len(order) > 0 {
 		drift.Tables = append(drift.Tables, now.fields(order))
@@ -72,7 +76,74 @@ func (s *Snapshot) learning(unscored string) page.Answer {
 		verdict = "no"
 	}
 	a.Text = verdict + ", " + a.Text
+	a.Detail += s.asPublished()
 	return a
+}
+
+// asPublished says in short what subscribers get; "" if that is not known.
+func (s *Snapshot) asPublished() string {
+	switch p := s.AsPublished; {
+	case p == nil || p.Examples == 0:
+		return ""
+	case p.MAE != nil:
+		return "; as published: mean absolute error " + page.Number(float64(*p.Window.MAE))
+	default:
+		return "; as published: accuracy " + eval.Percent(p.Window.Accuracy)
+	}
+}
+
+// published returns the table of the trainer's own predictions beside those that
+// subscribers get.
+func (s *Snapshot) published() page.Table {
+	p := s.AsPublished
+	t := page.Table{Title: "The trainer's own predictions, and those as published: by the version published last when the example arrived"}
+	if p.Version > 0 {
+		t.Title += fmt.Sprintf(". Version %d was made at %s and %s ago", p.Version, p.Created.UTC().Format(time.DateTime), page.Count(p.Age, "example"))
+	}
+	t.Head = []string{"", "examples", "accuracy", "AUC", "log loss", "Brier score", "calibration error"}
+	if s.Summary.MAE != nil {
+		t.Head = []string{"", "examples", "mean abs. error", "RMSE", "R²"}
+	}
+	row := func(name string, n uint64, m *eval.Measures) {
+		r := []string{name, page.Count(n, "")}
+		number := func(v eval.Number) { r = append(r, page.Number(float64(v))) }
+		if m.MAE != nil {
+			number(*m.MAE)
+			number(*m.RMSE)
+			number(*m.R2)
+		} else {
+			r = append(r, eval.Percent(m.Accuracy))
+			number(m.AUC)
+			number(m.LogLoss)
+			number(m.Brier)
+			number(m.ECE)
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	for _, v := range []struct {
+		name string
+		n    uint64
+		*eval.Summary
+	}{{"trainer", s.Scored, &s.Summary}, {"as published", p.Examples, &p.Summary}} {
+		row(v.name, v.n, &v.Measures)
+		row(v.name+", the last ones", uint64(v.Window.Examples), &v.Window.Measures)
+	}
+	for i := range p.ByAge {
+		g, age := &p.ByAge[i], ""
+		if g.Examples == 0 {
+			continue
+		}
+		switch {
+		case i == 0:
+			age = fmt.Sprintf("up to %s after its version", page.Count(g.To, "example"))
+		case i == len(p.ByAge)-1:
+			age = fmt.Sprintf("from %s on", page.Count(p.ByAge[i-1].To, ""))
+		default:
+			age = fmt.Sprintf("from %s to %s", page.Count(p.ByAge[i-1].To, ""), page.Count(g.To, ""))
+		}
+		row("as published, "+age, g.Examples, &g.Measures)
+	}
+	return t
 }
 
 // drifting tells changes of the stream that the learner found, which it has

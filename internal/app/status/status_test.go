@@ -331,3 +331,27 @@ func TestServing(t *testing.T) {
 		}
 	}
 }
+
+// TestAsPublished: the page has what subscribers get beside the trainer's own figures.
+func TestAsPublished(t *testing.T) {
+	r, _ := clocked()
+	spec, err := registry.Lookup("pegasos")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.NewEngine(engine.Config{Spec: spec, Scale: "none", Options: map[string]string{"gamma": "1"}, PublishEvery: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		feed(t, e, 110)
+	}
+	r.Consumed(e, 0)
+	rec := httptest.NewRecorder()
+	r.Page(time.Hour).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+	for _, want := range []string{"; as published: accuracy ", `scope="row">as published</th><td class="n">560</td>`, `scope="row">trainer</th>`, "as published, up to 25 examples after its version", "from 75 on"} {
+		if !strings.Contains(rec.Body.String(), want) {
+			t.Errorf("no %q in\n%s", want, rec.Body.String())
+		}
+	}
+}

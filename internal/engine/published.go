@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/promote"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// What subscribers get is measured beside the state, never in it: when a live run
+// publishes depends on the clock, and the same stream has to give the same state. A
+// checkpoint keeps the measures in a section of their own, which the state hash leaves
+// out.
+
+// sectionPublished is the name of that section.
+const sectionPublished = "published.1"
+
+// AsPublished describes the predictions that subscribers get, or would get with
+// Config.PublishEvery; nil if nothing is published.
+func (e *Engine) AsPublished() *promote.PublishedReport {
+	if e.published == nil {
+		return nil
+	}
+	return e.published.Report(e.Classes())
+}
+
+// FinalAsPublished is AsPublished with a confidence interval of the accuracy.
+func (e *Engine) FinalAsPublished() *promote.PublishedReport {
+	if e.published == nil {
+		return nil
+	}
+	return e.published.Final(e.Classes())
+}
+
+// measurePublished begins to measure what subscribers get, unless that has begun.
+func (e *Engine) measurePublished() {
+	if e.published != nil {
+		return
+	}
+	e.published = promote.NewPublished(e.cfg.PublishEvery, func(window bool) *eval.Prequential {
+		size := 1
+		if window {
+			size = e.cfg.Window
+		}
+		if e.classes != nil {
+			return eval.NewClasses(size)
+		}
+		return eval.New(e.cfg.Task == algos.Regress, size)
+	})
+}
+
+// publishDue takes the version of a replay, if one is due.
+func (e *Engine) publishDue(ctx context.Context) error {
+	if e.published == nil || !e.published.Due(e.counts.Consumed) {
+		return nil
+	}
+	if e.started {
+		if err := e.Settle(ctx); err != nil {
+			return err
+		}
+	}
+	return e.published.Take(e.counts.Consumed, e.Predictor())
+}
+
+// readBack returns a full update as subscribers use it; nil if this program cannot
+// read it. Then the version before goes on predicting. Any goroutine may call it.
+func (e *Engine) readBack(u *stream.Update) *promote.PublishedVersion {
+	v, err := promote.NewVersion(u.Version, u.Created, u.Payload)
+	if err != nil {
+		e.cfg.Log.Warn("what subscribers get is not measured with this version", "err", err)
+		return nil
+	}
+	return v
+}
+
+// adopt measures the version of a live run from now on; nil is none.
+func (e *Engine) adopt(v *promote.PublishedVersion) {
+	if v == nil || e.cfg.PublishEvery > 0 {
+		return
+	}
+	e.measurePublished()
+	e.published.Adopt(v)
+}
+
+// publishedSection appends what is kept of a live run to a snapshot.
+func (e *Engine) publishedSection(s *checkpoint.Snapshot) error {
+	if e.published == nil || e.cfg.PublishEvery > 0 {
+		return nil
+	}
+	data, err := state.Append(nil, e.publishedFields)
+	s.Sections = append(s.Sections, checkpoint.Section{Name: sectionPublished, Data: data})
+	return err
+}
+
+// restorePublished continues the measures of a snapshot. A section that cannot be read
+// is no reason to refuse the state: the measures begin anew.
+func (e *Engine) restorePublished(s *checkpoint.Snapshot) {
+	data, there := s.Section(sectionPublished)
+	if !there || e.cfg.PublishEvery > 0 {
+		return
+	}
+	e.measurePublished()
+	if err := state.Decode(data, e.publishedFields); err != nil {
+		e.cfg.Log.Warn("what subscribers get is measured anew: the checkpoint's figures cannot be read", "err", err)
+		e.published = nil
+		e.forecasts(func(at **promote.Forecast) { *at = nil })
+	}
+}
+
+func (e *Engine) publishedFields(f *state.Fields) {
+	var waiting []*promote.Forecast
+	e.forecasts(func(at **promote.Forecast) { waiting = append(waiting, *at) })
+	e.published.Fields(f, waiting)
+	if f.Decoding() && f.Err() == nil {
+		i := 0
+		e.forecasts(func(at **promote.Forecast) { *at = waiting[i]; i++ })
+	}
+}
+
+// forecasts calls do with the published prediction of each example that waits for its
+// label, in order of arrival.
+func (e *Engine) forecasts(do func(at **promote.Forecast)) {
+	if e.join == nil {
+		return
+	}
+	for n := e.join.examples.popped + 1; n <= e.join.examples.last(); n++ {
+		do(&e.join.examples.at(n).published)
+	}
+}
+
+// evaluation returns the measures that a version is published with: those of the
+// learner, and those of the versions before.
+func (cfg *RunConfig) evaluation(e *Engine) []stream.Measure {
+	list := append(e.Evaluation(), e.Plan(cfg.budget)...)
+	if p := e.AsPublished(); p != nil && p.Examples > 0 {
+		list = append(list, p.List(e.classes != nil)...)
+	}
+	return list
+}
