@@ -116,7 +116,11 @@ func trained(t *testing.T, spec algos.Spec, task algos.Task, options map[string]
 func trainedOn(t *testing.T, spec algos.Spec, env algos.Env, options map[string]string, s shape, o prep.Options, r *rand.Rand) (*predictor.Predictor, []stream.Vec) {
 	t.Helper()
 	task := env.Task
-	xs := s.draw(r, 160)
+	n := 120
+	if strings.HasPrefix(spec.Name, "adaptive") {
+		n = 600 // has all kinds of experts
+	}
+	xs := s.draw(r, n+40)
 	tr, err := prep.Fit(xs[:60], o)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +129,7 @@ func trainedOn(t *testing.T, spec algos.Spec, env algos.Env, options map[string]
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range xs[:120] {
+	for _, x := range xs[:n] {
 		c := *x
 		c.X = tr.Next(x.X).Clone()
 		if task == algos.Classify {
@@ -142,7 +146,7 @@ func trainedOn(t *testing.T, spec algos.Spec, env algos.Env, options map[string]
 		t.Fatal(err)
 	}
 	var rows []stream.Vec
-	for _, x := range xs[154:] {
+	for _, x := range xs[n+34:] {
 		rows = append(rows, x.X)
 	}
 	// The empty vector, and one with zeros spelt out.
@@ -191,6 +195,11 @@ func TestReaderOfTheDocs(t *testing.T) {
 		for _, task := range spec.Tasks {
 			add(spec, task, map[string]string{}, denseShape, prep.Options{Scale: prep.Standard})
 			add(spec, task, map[string]string{}, listedShape, prep.Options{Scale: prep.Common, HashDim: 16})
+			if spec.Name == "adaptive" { // its experts are others where there are many features
+				add(spec, task, map[string]string{}, farShape, prep.Options{})
+				unseen := stream.Vec{Idx: []int32{5, 4000}, Val: []float32{1, -2}}
+				cases[len(cases)-1].rows = append(cases[len(cases)-1].rows, unseen)
+			}
 		}
 		if slices.Contains(spec.Tasks, algos.Classify) {
 			options := small(spec, map[string]string{})
@@ -227,6 +236,14 @@ func TestReaderOfTheDocs(t *testing.T) {
 				}
 			}
 		}
+	}
+	for _, name := range []string{"adaptive", "adaptive-alone"} { // mixtures, which are no longer made
+		p, err := predictor.Load("../trainer/testdata/before/" + name + ".ssm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := []stream.Vec{{Val: []float32{}}, {Val: []float32{0.5, -2, 1}}, {Idx: []int32{1}, Val: []float32{1.5}}}
+		cases = append(cases, exportCase{name + " of an earlier version", p, rows})
 	}
 
 	dir := t.TempDir()
