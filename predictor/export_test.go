@@ -197,8 +197,9 @@ func TestReaderOfTheDocs(t *testing.T) {
 			add(spec, task, map[string]string{}, listedShape, prep.Options{Scale: prep.Common, HashDim: 16})
 			if spec.Name == "adaptive" { // its experts are others where there are many features
 				add(spec, task, map[string]string{}, farShape, prep.Options{})
-				unseen := stream.Vec{Idx: []int32{5, 4000}, Val: []float32{1, -2}}
-				cases[len(cases)-1].rows = append(cases[len(cases)-1].rows, unseen)
+				c := &cases[len(cases)-1]
+				unseen := stream.Vec{Idx: append(slices.Clone(c.rows[0].Idx), 4000), Val: append(slices.Clone(c.rows[0].Val), 2)}
+				c.rows = append(c.rows, unseen)
 			}
 		}
 		if slices.Contains(spec.Tasks, algos.Classify) {
