@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -62,6 +63,7 @@ type Learner struct {
 	experts     []entry
 	calibrators []calibrator
 	stack       *stack
+	shares      shares // of the experts' probabilities
 	published   *published
 	heaviest    float64             // weight of an example; 0: all were 1
 	pending     []pendingPrediction // in order of the examples
@@ -71,6 +73,7 @@ type Learner struct {
 	aged     [][]score // of the latest version, by example of the batch
 	now      []score   // scratch
 	x        []float64
+	likely   []float64
 }
 
 var (
@@ -101,8 +104,9 @@ func newSized(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	for e := range n {
 		l.stack.w[e] = 1 / float64(n)
 	}
+	l.shares = newShares(slices.Repeat([]float64{1 / float64(n)}, n))
 	l.published = newPublished(env.PublishEvery, l.experts)
-	l.now, l.x = make([]score, n), make([]float64, n+1)
+	l.now, l.x, l.likely = make([]score, n), make([]float64, n+1), make([]float64, n)
 	return l, nil
 }
 
@@ -187,7 +191,9 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 	if x.Y > 0 {
 		y = 1
 	}
-	l.stack.learn(l.logOdds(p.scores), y, weight)
+	odds := l.logOdds(p.scores)
+	l.stack.learn(odds, y, weight)
+	l.shares.learn(l.likelihoods(odds[:len(p.scores)], x.Y, weight), weight)
 	for e, s := range p.scores {
 		if s.ok {
 			l.calibrators[e].learn(s.f, y, ownForget, weight)
@@ -208,6 +214,22 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 	})
 	return p.f, err
 }
+
+// likelihoods returns the probability of label y by the experts' log odds, to the given
+// power. It is kept away from 0 and 1, so that an expert that has failed badly can come
+// back.
+func (l *Learner) likelihoods(odds []float64, y, power float64) []float64 {
+	for e, v := range odds {
+		loss := bounded(linear.Softplus(-float64(y*v)), mostLogLoss)
+		l.likely[e] = linear.ExpNeg(float64(power * max(loss, leastLoss)))
+	}
+	return l.likely
+}
+
+const (
+	leastLoss   = 0.020202707317519466 // −ln 0.98
+	mostLogLoss = 3.912023005428146    // −ln 0.02
+)
 
 // compareMachines tells the drift detector which machines were wrong.
 func (l *Learner) compareMachines(p *prediction, y, weight float64) {
@@ -274,7 +296,7 @@ func (l *Learner) Model() algos.Model {
 	n := len(l.experts)
 	for e, k := range place {
 		if k >= 0 {
-			m.terms = append(m.terms, term{k, l.calibrators[e].calibration, l.stack.w[e]})
+			m.terms = append(m.terms, term{k, l.calibrators[e].calibration, l.stack.w[e], 0})
 		}
 	}
 	m.bias = l.stack.w[n]
@@ -287,9 +309,9 @@ func (l *Learner) Published() algos.Model {
 		return l.Model()
 	}
 	m, place := l.ensemble()
-	m.terms, m.bias = l.published.terms(place, l.calibrators, l.stack)
+	l.published.publish(m, place, l.calibrators, l.stack, l.shares.weights())
 	if e, ok := l.published.alone(); ok && place[e] >= 0 {
-		m.terms, m.bias = []term{{place[e], l.published.calibrators[e].calibration, 1}}, 0
+		m.terms, m.bias, m.mixed = []term{{place[e], l.published.calibrators[e].calibration, 1, 0}}, 0, 0
 	}
 	return m.pruned()
 }
@@ -312,7 +334,7 @@ func (l *Learner) takeVersion() error {
 	if err != nil {
 		return err
 	}
-	l.published.take(examples, m, place, l.calibrators, l.stack)
+	l.published.take(examples, m, place, l.calibrators, l.stack, l.shares.weights())
 	return nil
 }
 

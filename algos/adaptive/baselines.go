@@ -46,7 +46,7 @@ func (e *baseRate) logOdds() float64 {
 	return linear.Log((e.positive + 1) / (e.n - e.positive + 1))
 }
 
-func (e *baseRate) predict(*input) score { return score{e.logOdds(), true} }
+func (e *baseRate) predict(*input) score { return score{e.logOdds(), e.n > 0} }
 
 func (e *baseRate) learn(in *input, _ score) error {
 	e.n++
@@ -56,7 +56,12 @@ func (e *baseRate) learn(in *input, _ score) error {
 	return nil
 }
 
-func (e *baseRate) function() function { return constant(e.logOdds()) }
+func (e *baseRate) function() function {
+	if e.n == 0 {
+		return nil
+	}
+	return constant(e.logOdds())
+}
 
 func (e *baseRate) fields(f *state.Fields) {
 	f.Float64("examples", &e.n)

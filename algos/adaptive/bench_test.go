@@ -68,7 +68,6 @@ func BenchmarkParts(b *testing.B) {
 		})
 	}
 	each("m/predict", func(xs []*stream.Example) { m.score(dst, vecs(xs)) })
-	var scores [numExperts]float64
 	linear := func(from, to int) func(i int) {
 		return func(i int) {
 			x := xs[i%len(xs)]
@@ -84,9 +83,36 @@ func BenchmarkParts(b *testing.B) {
 	}
 	part("l1 l01 a3 a1", linear(l1, r1))
 	part("r1 r01", linear(r1, numExperts))
-	part("vote", func(i int) {
-		scores[i%numExperts] = float64(i%7 - 3)
-		l.trust.compare(i%5 == 0, l.vote.mix(scores[:]) >= 0, 1)
-		l.vote.learn(scores[:], xs[i%len(xs)].Y, 1)
+	for _, e := range l.experts[numExperts-1:] {
+		in := make([]input, tick)
+		each(e.name, func(xs []*stream.Example) {
+			for i, x := range xs {
+				in[i] = input{x: x, i: i}
+				l.prepare(&in[i])
+			}
+			e.begin(in)
+			for i := range in {
+				if err := e.learn(&in[i], e.predict(&in[i])); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := e.step(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+	scores := make([]score, len(l.experts))
+	part("aggregation", func(i int) {
+		for e := range scores {
+			scores[e] = score{float64((i+e)%7 - 3), true}
+		}
+		odds := l.logOdds(scores)
+		l.stack.learn(odds, float64(i%2), 1)
+		l.shares.learn(l.likelihoods(odds[:len(scores)], xs[i%len(xs)].Y, 1), 1)
+		for e, s := range scores {
+			l.calibrators[e].learn(s.f, float64(i%2), ownForget, 1)
+		}
+		l.published.learn(scores, float64(i%2), 1)
 	})
+	each("latest version", func(xs []*stream.Example) { l.published.scores(vecs(xs)) })
 }

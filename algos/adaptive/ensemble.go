@@ -18,11 +18,12 @@ import (
 
 // ensemble is the model of the classifier: the log odds
 //
-//	f(x) = b + Σ_t w_t clip(a_t clip(s_t(x)/r_t, ±4) + c_t, ±6), at most ±8,
+//	f(x) = b + Σ_t w_t L_t(x) + v logit(Σ_t q_t σ(L_t(x))/Σ_t q_t), at most ±8,
+//	L_t(x) = clip(a_t clip(s_t(x)/r_t, ±4) + c_t, ±6),
 //
-// where s_t is the score of an expert, r_t, a_t and c_t calibrate it, and w_t is a
-// weight. An expert can have two terms: one calibrated by its predictions as they were
-// made, one by those of published versions.
+// where s_t is the score of an expert, r_t, a_t and c_t calibrate it, and w_t and q_t are
+// weights, of log odds and of probabilities. An expert can have two terms: one calibrated
+// by its predictions as they were made, one by those of published versions.
 type ensemble struct {
 	inputs  *inputs // nil if no member takes standardised inputs
 	seed    uint64  // of the random features
@@ -31,6 +32,7 @@ type ensemble struct {
 	members []member
 	terms   []term
 	bias    float64
+	mixed   float64 // v
 }
 
 // member is an expert's function.
@@ -43,7 +45,8 @@ type member struct {
 type term struct {
 	member int
 	calibration
-	weight float64
+	weight float64 // of log odds, w
+	share  float64 // of probabilities, q
 }
 
 // function is what an expert has learned.
@@ -201,10 +204,19 @@ func (m *ensemble) Decisions(dst []float64, xs []stream.Vec) {
 		m.scores(s, xs[:n])
 		for i := range n {
 			var f float64
+			var mixed mixing
 			for _, t := range m.terms {
-				f += float64(t.weight * t.logOdds(s[t.member][i]))
+				l := t.logOdds(s[t.member][i])
+				f += float64(t.weight * l)
+				if t.share > 0 {
+					mixed.add(t.share, l)
+				}
 			}
-			dst[i] = bounded(f+m.bias, mostLogOdds)
+			f += m.bias
+			if m.mixed > 0 {
+				f += float64(m.mixed * mixed.logOdds())
+			}
+			dst[i] = bounded(f, mostLogOdds)
 		}
 		dst, xs = dst[n:], xs[n:]
 	}
@@ -224,7 +236,7 @@ func (m *ensemble) Info() algos.Info {
 	}
 	weights := make([]float64, len(m.members))
 	for _, t := range m.terms {
-		weights[t.member] += t.weight
+		weights[t.member] += t.weight + float64(m.mixed*t.share)
 	}
 	lead := 0
 	for k, w := range weights {
@@ -302,15 +314,17 @@ func (m *ensemble) fields(f *state.Fields) {
 	for i := range m.members {
 		f.Group("expert", func(f *state.Fields) { m.memberFields(f, &m.members[i]) })
 	}
-	f.List("terms", len(m.terms), 5, func(n int) { m.terms = make([]term, n) }, func(f *state.Fields, i int) {
+	f.List("terms", len(m.terms), 6, func(n int) { m.terms = make([]term, n) }, func(f *state.Fields, i int) {
 		t := &m.terms[i]
 		f.Int("expert", &t.member)
 		f.Float64("square", &t.square)
 		f.Float64("slope", &t.slope)
 		f.Float64("offset", &t.offset)
 		f.Float64("weight", &t.weight)
+		f.Float64("share", &t.share)
 	})
 	f.Float64("bias", &m.bias)
+	f.Float64("mixed", &m.mixed)
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("terms", m.check())
 	}
@@ -438,9 +452,15 @@ func (m *ensemble) check() error {
 			return err
 		}
 	}
-	weights := []float64{m.bias}
+	if !(m.mixed >= 0) {
+		return fmt.Errorf("weight %g", m.mixed)
+	}
+	weights := []float64{m.bias, m.mixed}
 	for _, t := range m.terms {
-		weights = append(weights, t.weight)
+		if !(t.share >= 0) {
+			return fmt.Errorf("share %g", t.share)
+		}
+		weights = append(weights, t.weight, t.share)
 	}
 	return linear.Finite(weights)
 }
@@ -471,7 +491,7 @@ func (m *ensemble) pruned() *ensemble {
 	size := make([]float64, len(m.members))
 	var all float64
 	for _, t := range m.terms {
-		v := math.Abs(t.weight) * (t.slope + math.Abs(t.offset))
+		v := (math.Abs(t.weight) + float64(m.mixed*t.share)) * (t.slope + math.Abs(t.offset))
 		size[t.member] += v
 		all += v
 	}
@@ -487,7 +507,7 @@ func (m *ensemble) pruned() *ensemble {
 		}
 		gone[k] = true
 	}
-	out := &ensemble{bias: m.bias, seed: m.seed}
+	out := &ensemble{bias: m.bias, mixed: m.mixed, seed: m.seed}
 	place := make([]int, len(size))
 	for k, e := range m.members {
 		if gone[k] {
@@ -506,7 +526,7 @@ func (m *ensemble) pruned() *ensemble {
 		}
 	}
 	for _, t := range m.terms {
-		if !gone[t.member] {
+		if !gone[t.member] && (t.weight != 0 || t.share != 0) {
 			t.member = place[t.member]
 			out.terms = append(out.terms, t)
 		}

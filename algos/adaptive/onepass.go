@@ -14,7 +14,6 @@ import (
 type onePass struct {
 	rate     float64
 	adaptive bool // AdaGrad; else passive-aggressive
-	logistic bool // the loss, instead of the hinge loss; only with AdaGrad
 	w        []float64
 	b        float64
 	g        []float64 // AdaGrad: sums of squared gradients
@@ -30,11 +29,7 @@ func (e *onePass) score(z stream.Vec) float64 { return e.b + linear.Dot(e.w, z) 
 // weight of the example.
 func (e *onePass) learn(z stream.Vec, s, y, weight float64) {
 	margin := float64(y * s)
-	g := weight
-	switch {
-	case e.logistic:
-		g *= linear.Sigmoid(-margin)
-	case margin >= 1:
+	if margin >= 1 {
 		return
 	}
 	e.w = linear.Grow(e.w, z.Dim())
@@ -50,21 +45,21 @@ func (e *onePass) learn(z stream.Vec, s, y, weight float64) {
 	}
 	e.g = linear.Grow(e.g, z.Dim())
 	for j, v := range linear.Nonzeros(z) {
-		d := float64(g * float64(v))
+		d := float64(weight * float64(v))
 		if e.g[j] += float64(d * d); e.g[j] == 0 {
 			continue // the loss is so small that its square is none
 		}
 		e.w[j] += float64(e.rate*y) * (d / math.Sqrt(e.g[j]))
 	}
-	e.gb += float64(g * g)
-	e.b += float64(float64(e.rate*y)*g) / math.Sqrt(e.gb)
+	e.gb += float64(weight * weight)
+	e.b += float64(float64(e.rate*y)*weight) / math.Sqrt(e.gb)
 }
 
 // line returns the function.
 func (e *onePass) line() *onePass { return e }
 
 // reset forgets everything.
-func (e *onePass) reset() { *e = onePass{rate: e.rate, adaptive: e.adaptive, logistic: e.logistic} }
+func (e *onePass) reset() { *e = onePass{rate: e.rate, adaptive: e.adaptive} }
 
 func (e *onePass) fields(f *state.Fields) {
 	f.Float64s("w", &e.w)

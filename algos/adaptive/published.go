@@ -32,7 +32,7 @@ const (
 	ageSpread   = .01   // of the stack's weights
 	lossKeep    = .9999 // discount of an expert's losses, per example
 	expertRate  = .2    // of the Hedge over experts
-	poolRate    = .05   // of the Hedge over rules
+	poolRate    = .03   // of the Hedge over rules
 	poolKeep    = .98   // discount of the rules' losses, per version
 	doublingFor = .5    // while versions grow older: short lives say little about longer ones
 	shrinkPrior = 20    // examples that the identity counts as, for the shrinking of the trainer's own weights
@@ -41,7 +41,8 @@ const (
 
 // The rules that propose weights.
 const (
-	ruleOwn    = iota // the trainer's own, as calibrated by its own predictions
+	ruleOwn    = iota // the trainer's own stack
+	ruleShare         // the trainer's own weights by fixed share, of probabilities
 	ruleLeader        // the expert with the least loss
 	ruleHedge         // by exponential weights
 	ruleStack         // logistic regression on the experts' log odds
@@ -139,6 +140,22 @@ func (p *published) features(scores []score, of func(e int) *calibration) []floa
 	return p.x
 }
 
+// mixing is a mean of probabilities.
+type mixing struct{ sum, weights float64 }
+
+func (m *mixing) add(weight, logOdds float64) {
+	m.sum += float64(weight * linear.Sigmoid(logOdds))
+	m.weights += weight
+}
+
+func (m *mixing) logOdds() float64 {
+	if m.weights == 0 {
+		return 0
+	}
+	p := m.sum / m.weights
+	return linear.Log(p / (1 - p))
+}
+
 func dot(w, x []float64) float64 {
 	var f float64
 	for i, v := range x {
@@ -163,10 +180,18 @@ func (p *published) learn(scores []score, y, weight float64) {
 	}
 	w := weight * min(1, effective/p.life())
 	// The rules, as they were frozen.
-	own := bounded(dot(p.proposals[ruleOwn], p.features(scores, func(e int) *calibration { return &p.own[e] })), mostLogOdds)
+	x := p.features(scores, func(e int) *calibration { return &p.own[e] })
+	own := bounded(dot(p.proposals[ruleOwn], x), mostLogOdds)
 	p.sums[ruleOwn] += float64(weight * logLoss(bounded(p.shrunk.shrunk(own), mostLogOdds), y))
-	x := p.features(scores, func(e int) *calibration { return &p.aged[e] })
-	for r := ruleOwn + 1; r < numRules; r++ {
+	var mixed mixing
+	for e, s := range scores {
+		if s.ok {
+			mixed.add(p.proposals[ruleShare][e], x[e])
+		}
+	}
+	p.sums[ruleShare] += float64(weight * logLoss(mixed.logOdds(), y))
+	x = p.features(scores, func(e int) *calibration { return &p.aged[e] })
+	for r := ruleShare + 1; r < numRules; r++ {
 		p.sums[r] += float64(weight * logLoss(bounded(dot(p.proposals[r], x), mostLogOdds), y))
 	}
 	p.count += weight
@@ -208,7 +233,7 @@ func (p *published) due(examples uint64) bool { return examples >= p.next }
 
 // take takes a version after so many examples, whose experts are those of m. own are the
 // trainer's calibrations and stack.
-func (p *published) take(examples uint64, m *ensemble, place []int, own []calibrator, stack *stack) {
+func (p *published) take(examples uint64, m *ensemble, place []int, own []calibrator, stack *stack, shares []float64) {
 	p.settle()
 	if p.versions == 0 {
 		// There is nothing to go by but the trainer's own weights.
@@ -222,7 +247,7 @@ func (p *published) take(examples uint64, m *ensemble, place []int, own []calibr
 	p.next = min(2*examples, examples-examples%p.every+p.every)
 	p.own, p.aged = frozen(own), frozen(p.calibrators)
 	p.shrunk = p.shrink.calibration
-	p.proposals = p.propose(stack)
+	p.proposals = p.propose(stack, shares)
 }
 
 func frozen(list []calibrator) []calibration {
@@ -239,7 +264,7 @@ func (p *published) settle() {
 		return
 	}
 	keep := poolKeep
-	if p.life() < float64(p.every) {
+	if p.next <= p.every {
 		keep = doublingFor
 		for e := range p.losses {
 			p.losses[e] *= doublingFor
@@ -253,7 +278,7 @@ func (p *published) settle() {
 }
 
 // propose returns what the rules propose now.
-func (p *published) propose(own *stack) (out [numRules]proposal) {
+func (p *published) propose(own *stack, shares []float64) (out [numRules]proposal) {
 	n := len(p.experts)
 	for r := range out {
 		out[r] = make(proposal, n+1)
@@ -262,6 +287,7 @@ func (p *published) propose(own *stack) (out [numRules]proposal) {
 		}
 	}
 	copy(out[ruleOwn], own.w)
+	copy(out[ruleShare], shares)
 	copy(out[ruleStack], p.stack.w)
 	best := slices.Min(p.losses)
 	out[ruleLeader][slices.Index(p.losses, best)] = 1
@@ -295,32 +321,29 @@ func (p *published) mixture() (w [numRules]float64) {
 	return w
 }
 
-// terms returns the terms of a version to be published now, and its constant. place has
-// the member of each expert, -1 for one that is not there.
-func (p *published) terms(place []int, own []calibrator, stack *stack) (list []term, bias float64) {
-	rules, proposals := p.mixture(), p.propose(stack)
+// publish sets the terms of a version to be published now. place has the member of each
+// expert, -1 for one that is not there.
+func (p *published) publish(m *ensemble, place []int, own []calibrator, stack *stack, shares []float64) {
+	rules, proposals := p.mixture(), p.propose(stack, shares)
 	n := len(p.experts)
 	shrink := p.shrink.calibration
-	bias = float64(rules[ruleOwn] * (float64(shrink.slope*proposals[ruleOwn][n]) + shrink.offset))
-	for r := ruleOwn + 1; r < numRules; r++ {
-		bias += float64(rules[r] * proposals[r][n])
+	m.mixed = rules[ruleShare]
+	m.bias = float64(rules[ruleOwn] * (float64(shrink.slope*proposals[ruleOwn][n]) + shrink.offset))
+	for r := ruleShare + 1; r < numRules; r++ {
+		m.bias += float64(rules[r] * proposals[r][n])
 	}
 	for e, k := range place {
 		if k < 0 {
 			continue
 		}
-		if w := float64(rules[ruleOwn] * float64(shrink.slope*proposals[ruleOwn][e])); w != 0 {
-			list = append(list, term{k, own[e].calibration, w})
-		}
-		var w float64
-		for r := ruleOwn + 1; r < numRules; r++ {
+		w := float64(rules[ruleOwn] * float64(shrink.slope*proposals[ruleOwn][e]))
+		m.terms = append(m.terms, term{k, own[e].calibration, w, shares[e]})
+		w = 0
+		for r := ruleShare + 1; r < numRules; r++ {
 			w += float64(rules[r] * proposals[r][e])
 		}
-		if w != 0 {
-			list = append(list, term{k, p.calibrators[e].calibration, w})
-		}
+		m.terms = append(m.terms, term{k, p.calibrators[e].calibration, w, 0})
 	}
-	return list, bias
 }
 
 // alone returns the expert that is good enough to be published alone, if there is one.
@@ -345,7 +368,7 @@ func (p *published) fields(f *state.Fields) {
 	f.Uint64("versions", &p.versions)
 	f.Uint64("next", &p.next)
 	if f.Decoding() {
-		p.version = nil
+		p.version, p.began, p.count, p.sums = nil, 0, 0, [numRules]float64{}
 		if f.Err() == nil && (len(p.losses) != n || len(rules) != numRules) {
 			f.Fail("losses", fmt.Errorf("%d, %d", len(p.losses), len(rules)))
 		}

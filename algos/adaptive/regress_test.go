@@ -280,3 +280,11 @@ func TestAbsoluteLoss(t *testing.T) {
 		t.Errorf("mean absolute errors: %v", errors)
 	}
 }
+
+func uniform(n int) []float64 {
+	p := make([]float64, n)
+	for e := range p {
+		p[e] = 1 / float64(n)
+	}
+	return p
+}

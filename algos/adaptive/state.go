@@ -17,6 +17,7 @@ func (l *Learner) fields(f *state.Fields) {
 			f.Group("calibration", l.calibrators[e].fields)
 		}
 		f.Group("stack", l.stack.fields)
+		f.Group("shares", l.shares.fields)
 		f.Group("published", l.published.fields)
 	})
 	for _, e := range l.experts {

@@ -21,10 +21,25 @@ type model struct {
 var _ algos.Scorer = (*model)(nil)
 
 // Model returns a view of the present model.
-func (l *learner) Model() algos.Model {
+func (l *learner) Model() algos.Model { return l.model(algos.Learner.Model) }
+
+// Published implements algos.Publisher.
+func (l *learner) Published() algos.Model {
+	return l.model(func(h algos.Learner) algos.Model {
+		if p, ok := h.(algos.Publisher); ok {
+			return p.Published()
+		}
+		return h.Model()
+	})
+}
+
+// Calibrated implements algos.Publisher: there are probabilities of two classes only.
+func (l *learner) Calibrated() bool { return false }
+
+func (l *learner) model(of func(algos.Learner) algos.Model) algos.Model {
 	parts, blank := make([]algos.Model, len(l.classifiers)), make([]bool, len(l.classifiers))
 	for k, h := range l.classifiers {
-		parts[k], blank[k] = h.Model(), !h.begun
+		parts[k], blank[k] = of(h.Learner), !h.begun
 	}
 	return NewModel(parts, blank)
 }

@@ -34,10 +34,11 @@ func (e *Engine) measureBinary(decision, label, weight float64) {
 }
 
 // calibrated reports whether the learner's decisions are log odds, so that they need no
-// map to probabilities.
+// map to probabilities. It does not ask whether they are now: the learner may have
+// learned from more examples than have been measured.
 func (e *Engine) calibrated() bool {
-	l, ok := e.learner.(algos.Publisher)
-	return ok && l.Calibrated()
+	_, ok := e.learner.(algos.Publisher)
+	return ok && !e.weighted
 }
 
 // calibrationFields describes the calibration. It is in a state only once something
@@ -45,6 +46,9 @@ func (e *Engine) calibrated() bool {
 func (e *Engine) calibrationFields(f *state.Fields) {
 	if e.calib != nil && (f.Next("calibration") || !f.Decoding() && e.preq.Examples() > 0) {
 		f.Group("calibration", e.calib.Fields)
+	}
+	if f.Next("weighted") || !f.Decoding() && e.weighted {
+		f.Bool("weighted", &e.weighted)
 	}
 	if e.soft != nil && (f.Next("calibration") || !f.Decoding() && e.preq.Examples() > 0) {
 		f.Group("calibration", e.soft.Fields)

@@ -9,6 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
 // TestCalibration repeats the map's course from what a hook is told, for
@@ -28,11 +29,15 @@ func TestCalibration(t *testing.T) {
 			n := 0
 			e.scored = func(decision, probability, label float64) {
 				n++
-				if p := e.Predictor(); (n >= calibrate.Least) != (p != nil && p.Probability != nil) {
+				_, odds := e.learner.(algos.Publisher) // decisions are log odds
+				if p := e.Predictor(); p != nil && (odds || n >= calibrate.Least) != (p.Probability != nil) {
 					t.Fatalf("%s: after %d labels the model is %+v", name, n, p)
 				}
 				known := o.Known()
 				p := o.Learn(decision, label > 0)
+				if odds {
+					known, p = true, linear.Sigmoid(decision)
+				}
 				want.Add(decision, label)
 				switch {
 				case !known && !math.IsNaN(probability), known && p != probability:

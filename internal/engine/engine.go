@@ -151,6 +151,7 @@ type Engine struct {
 	sifted      *sift.Estimate           // nil unless the stream is sifted
 	calib       *calibrate.Online        // for two classes; else nil
 	soft        *calibrate.OnlineSoftmax // for more than two; else nil
+	weighted    bool                     // an example had a weight other than 1
 	steps       uint64
 	promotion   Promotion          // nil without a gate
 	published   *promote.Published // nil if not measured; no part of the state

@@ -203,6 +203,9 @@ func (e *Engine) measure(pred *prediction, x *stream.Example) {
 	w := (&stream.Example{Weight: pred.weight}).Importance()
 	e.noteSifted(pred, x.Y, w)
 	if e.classes == nil {
+		if e.calib != nil && x.Importance() != x.Count() {
+			_, e.weighted = e.learner.(algos.Publisher)
+		}
 		e.measureBinary(pred.f, x.Y, w)
 		return
 	}

@@ -37,7 +37,7 @@ func TestForetold(t *testing.T) {
 				} else {
 					order = append(order, it.Key)
 					if p := ref.Predictor(); ref.Started() && p != nil {
-						said[it.Key] = p.Model.Decision(p.Transform.Apply(it.Example.X))
+						said[it.Key] = ref.learner.Model().Decision(p.Transform.Apply(it.Example.X))
 					} else {
 						said[it.Key] = math.NaN()
 					}

@@ -201,7 +201,7 @@ func TestBadStretch(t *testing.T) {
 	}
 	for _, from := range starts {
 		cfg := config(t, "adaptive") // which follows a change within some hundred examples
-		cfg.Gate = compare.Auto
+		cfg.Gate, cfg.VersionEvery = compare.Auto, 100
 		stretch := [2]int{from, from + 5000}
 		items := planes(30000, 9, stretch)
 		part := func(i int) int {

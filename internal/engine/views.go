@@ -5,8 +5,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/compare"
-	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
+	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
@@ -99,11 +99,12 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 		}
 	}
 	p := &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
+	calibrated := false
 	if l, ok := e.learner.(algos.Publisher); ok {
-		p.Model = l.Published()
+		p.Model, calibrated = l.Published(), l.Calibrated()
 	}
 	switch {
-	case e.calib != nil && e.calibrated():
+	case e.calib != nil && calibrated:
 		p.Probability = calibrate.Identity()
 	case e.calib != nil && e.calib.Known():
 		p.Probability = e.calib.Map()

@@ -1,0 +1,117 @@
+package adaptive
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// lately runs a panel over xs with labels that come delay examples later, and
+// returns it with the share of right decisions.
+func lately(t *testing.T, xs []*stream.Example, delay int) (*Learner, float64) {
+	t.Helper()
+	a, err := Spec.New(algos.Env{Seed: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := a.(*Learner)
+	var f [1]float64
+	right := 0
+	for i, x := range xs {
+		if (l.Foretell(x) >= 0) == (x.Y > 0) {
+			right++
+		}
+		if i < delay {
+			continue
+		}
+		if _, _, err := l.Follow(context.Background(), f[:], xs[i-delay:i-delay+1]); err != nil {
+			t.Fatal(err)
+		}
+		if len(l.pending) != delay {
+			t.Fatalf("%d predictions are kept for %d examples that wait", len(l.pending), delay)
+		}
+	}
+	return l, float64(right) / float64(len(xs))
+}
+
+// runs are labels that come in runs of eight, of which the features say nothing: the best
+// expert repeats the label before, as long as it knows that.
+func runs(n int) []*stream.Example {
+	xs := algostest.Moons(n, algos.Classify, 3)
+	for i, x := range xs {
+		x.Y = float64(i/8%2)*2 - 1
+		x.X.Val = []float32{float32(math.Mod(float64(i)*0.37, 1)), float32(math.Mod(float64(i)*0.73, 1))}
+	}
+	return xs
+}
+
+// With labels that come 50 examples later nobody knows the label before, and no expert
+// must be weighted as if it did.
+func TestPendingPredictionsCount(t *testing.T) {
+	xs := runs(1500)
+	at, now := lately(t, xs, 0)
+	late, then := lately(t, xs, 50)
+	weight := func(l *Learner) float64 {
+		w := l.stack.w[l.published.names["last"]]
+		return w * l.calibrators[l.published.names["last"]].logOdds(1)
+	}
+	if weight(at) < 1 || weight(late) > weight(at)/3 || now < 0.8 {
+		t.Errorf("the last label counts %.3f at once (accuracy %.3f), %.3f with labels 50 examples later (%.3f)", weight(at), now, weight(late), then)
+	}
+}
+
+// A version that is used for 250 examples must not rely on the last label either.
+func TestPublishedIsForLater(t *testing.T) {
+	xs := runs(4000)
+	l, err := newSized(algos.Env{Seed: 1, PublishEvery: 250}, options{Panel: "full"}, &standard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own, published, n float64
+	var version algos.Model
+	dst := make([]float64, 250)
+	for at := 0; at+250 <= len(xs); at += 250 {
+		if _, _, err := l.(algos.Sequential).Follow(t.Context(), dst, xs[at:at+250]); err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range xs[at : at+250] {
+			if at < 2000 {
+				break
+			}
+			y := (x.Y + 1) / 2
+			own += logLoss(dst[i], y)
+			published += logLoss(version.Decision(x.X), y)
+			n++
+		}
+		if version, err = Spec.DecodeModel(algostest.Bytes(t, l.(algos.Publisher).Published())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if own /= n; own > 0.62 {
+		t.Errorf("the learner's own log loss is %.3f", own)
+	}
+	if published /= n; published > math.Ln2+0.02 {
+		t.Errorf("the log loss of what is published is %.3f", published)
+	}
+}
+
+// A machine that has been cut is not blamed for what the one before it said.
+func TestCutsWithLateLabels(t *testing.T) {
+	xs := algostest.Moons(3000, algos.Classify, 3)
+	for i, x := range xs {
+		if i >= 1500 {
+			x.Y = -x.Y
+		}
+	}
+	at, _ := lately(t, xs, 0)
+	late, _ := lately(t, xs, 400)
+	n, _ := at.ChangePoints()
+	m, cuts := late.ChangePoints()
+	if n == 0 || m == 0 || m > n+1 {
+		t.Errorf("%d cuts at once, %d with labels 400 examples later: %v", n, m, cuts)
+	}
+}
