@@ -151,7 +151,11 @@ func trainedOn(t *testing.T, spec algos.Spec, env algos.Env, options map[string]
 	}
 	// The empty vector, and one with zeros spelt out.
 	rows = append(rows, stream.Vec{Idx: []int32{}, Val: []float32{}}, stream.Vec{Idx: []int32{0, 2, 4}, Val: []float32{0, 1, 0}}, stream.Vec{Val: []float32{0, 3, 0}})
-	return predictor.New(spec, task, options, tr, l.Model()), rows
+	m := l.Model()
+	if p, ok := l.(algos.Publisher); ok && s.sparse { // has other weights
+		m = p.Published()
+	}
+	return predictor.New(spec, task, options, tr, m), rows
 }
 
 func row(x stream.Vec) any {

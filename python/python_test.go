@@ -173,6 +173,9 @@ func writeModels(t *testing.T, dir string) {
 			t.Fatal(name, err)
 		}
 		p := pipeline.Pipeline{Learner: spec.Name, Task: task, Options: set, Transform: tr, Model: l.Model()}
+		if l, ok := l.(algos.Publisher); ok && s.sparse { // has other weights
+			p.Model = l.Published()
+		}
 		if !s.sparse {
 			p.Signature = codec.Signature{Codec: "json", Dim: s.dim, Index: s.dim}
 		}

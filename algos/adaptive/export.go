@@ -19,6 +19,7 @@ var (
 type exportedEnsemble struct {
 	Kind    string           `json:"kind"`
 	Bias    float64          `json:"bias"`
+	Mixed   float64          `json:"mixed"`
 	Experts []exportedMember `json:"experts"`
 }
 
@@ -34,6 +35,7 @@ type exportedTerm struct {
 	Slope  float64 `json:"slope"`
 	Offset float64 `json:"offset"`
 	Weight float64 `json:"weight"`
+	Share  float64 `json:"share"`
 }
 
 type exportedNeighbours struct {
@@ -47,7 +49,7 @@ type exportedNeighbours struct {
 func (m *ensemble) Export(o plain.Options) (any, error) {
 	// Experts begin at different times, and a later one can have seen fewer features.
 	o.Features = max(o.Features, m.Info().Dim)
-	out := exportedEnsemble{Kind: "ensemble", Bias: m.bias, Experts: []exportedMember{}}
+	out := exportedEnsemble{Kind: "ensemble", Bias: m.bias, Mixed: m.mixed, Experts: []exportedMember{}}
 	for _, e := range m.members {
 		x := exportedMember{Name: e.name, Terms: []exportedTerm{}}
 		var err error
@@ -58,7 +60,7 @@ func (m *ensemble) Export(o plain.Options) (any, error) {
 	}
 	for _, t := range m.terms {
 		e := &out.Experts[t.member]
-		e.Terms = append(e.Terms, exportedTerm{t.square, t.slope, t.offset, t.weight})
+		e.Terms = append(e.Terms, exportedTerm{t.square, t.slope, t.offset, t.weight, t.share})
 	}
 	return out, nil
 }

@@ -68,9 +68,9 @@ type featuresForm struct {
 
 // expertsForm is the form of an ensemble, an average and a mixture.
 type expertsForm struct {
-	Kind    string
-	Bias    float64
-	Experts []expertForm
+	Kind        string
+	Bias, Mixed float64 // of an ensemble
+	Experts     []expertForm
 }
 
 type expertForm struct {
@@ -79,7 +79,7 @@ type expertForm struct {
 	termForm                        // of others
 }
 
-type termForm struct{ Square, Slope, Offset, Weight float64 }
+type termForm struct{ Square, Slope, Offset, Weight, Share float64 }
 
 type neighboursForm struct {
 	Nearest int

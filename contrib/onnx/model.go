@@ -406,7 +406,8 @@ func (t *termForm) unit(c *converter, f ref, most float64) ref {
 
 // experts is an ensemble, an average or a mixture.
 func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
-	var parts []ref
+	var parts, shared []ref
+	var shares float64
 	for i := range m.Experts {
 		e := &m.Experts[i]
 		p, err := scaling(e.Preprocessing)
@@ -429,8 +430,12 @@ func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 		switch {
 		case m.Kind == "ensemble":
 			for _, t := range e.Terms {
-				odds := c.op("Add", c.op("Mul", t.unit(c, f, 4), c.scalar(t.Slope)), c.scalar(t.Offset))
-				parts = append(parts, c.op("Mul", c.clip(odds, -6, 6), c.scalar(t.Weight)))
+				odds := c.clip(c.op("Add", c.op("Mul", t.unit(c, f, 4), c.scalar(t.Slope)), c.scalar(t.Offset)), -6, 6)
+				parts = append(parts, c.op("Mul", odds, c.scalar(t.Weight)))
+				if t.Share > 0 {
+					shares += t.Share
+					shared = append(shared, c.op("Mul", c.sigmoid(odds), c.scalar(t.Share)))
+				}
 			}
 		case m.Kind == "average":
 			parts = append(parts, c.op("Mul", f, c.scalar(e.Weight)))
@@ -445,15 +450,25 @@ func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 	}
 	// A constant for each row, so that there is a sum if there are no experts.
 	f := c.op("Add", c.sum(c.op("Mul", x, c.scalar(0))), c.scalar(m.Bias))
-	for _, part := range parts {
-		f = c.op("Add", f, part)
-	}
+	f = c.total(f, parts)
+	one := c.scalar(1)
 	switch m.Kind {
 	case "ensemble":
+		if m.Mixed > 0 && shares > 0 {
+			p := c.op("Div", c.total(shared[0], shared[1:]), c.scalar(shares))
+			f = c.op("Add", f, c.op("Mul", c.op("Log", c.op("Div", p, c.op("Sub", one, p))), c.scalar(m.Mixed)))
+		}
 		return c.clip(f, -8, 8), nil
 	case "average":
 		return f, nil
 	}
-	one := c.scalar(1)
 	return c.op("Log", c.op("Div", c.op("Add", one, f), c.op("Sub", one, f))), nil
+}
+
+// total returns f and the parts, added up.
+func (c *converter) total(f ref, parts []ref) ref {
+	for _, part := range parts {
+		f = c.op("Add", f, part)
+	}
+	return f
 }

@@ -298,6 +298,9 @@ func learned(t *testing.T, spec algos.Spec, env algos.Env, options map[string]st
 		t.Fatal(err)
 	}
 	pipe := pipeline.Pipeline{Learner: name, Task: env.Task, Options: options, Signature: s, Transform: tr, Model: l.Model()}
+	if l, ok := l.(algos.Publisher); ok && s.Dim == 0 { // has other weights
+		pipe.Model = l.Published()
+	}
 	if env.Classes > 2 {
 		pipe.Softmax = &calibrate.Softmax{Slope: 1.5, Scale: .7}
 	} else if env.Task == algos.Classify {

@@ -544,7 +544,8 @@ def _vote(d: F64, labels: F64) -> F64:
 
 
 class Ensemble(Form):
-    """f(x) = bias + Σ w clip(a clip(s(x)/r, ±4) + c, ±6), at most ±8, over terms of experts."""
+    """f(x) = bias + Σ w L + v logit(Σ q σ(L)/Σ q), at most ±8, over terms of experts, with
+    L = clip(a clip(s(x)/r, ±4) + c, ±6)."""
 
     def __init__(self, data: bytes) -> None:
         f = Fields(data, "ensemble")
@@ -560,11 +561,12 @@ class Ensemble(Form):
         self._terms = []
         for _ in range(f.count("terms")):
             e = f.integer("expert", 0, n - 1)
-            square, slope = f.number("square"), f.number("slope")
-            self._terms.append((e, square, slope, f.number("offset"), f.number("weight")))
-            if square < 0 or slope < 0:
-                raise f.fail("terms: one is negative")
-        self._bias = f.number("bias")
+            names = ("square", "slope", "offset", "weight", "share")
+            square, slope, offset, weight, share = (f.number(name) for name in names)
+            if min(square, slope, share) < 0:
+                raise f.fail("terms: a number is negative")
+            self._terms.append((e, square, slope, offset, weight, share))
+        self._bias, self._mixed = f.number("bias"), f.number("mixed")
         f.end()
 
     def _expert(self, f: Fields) -> tuple[Transform | int, Form]:
@@ -599,10 +601,16 @@ class Ensemble(Form):
             if self._inputs.waves is not None:
                 views[_ON_PHI] = self._inputs.random_features(z)
         s = [m.scores(views[t] if isinstance(t, int) else t.apply(x)) for t, m in self._experts]
-        f = np.full(len(x), self._bias)
-        for e, square, slope, offset, weight in self._terms:
+        f, p, shares = np.full(len(x), self._bias), np.zeros(len(x)), 0.0
+        for e, square, slope, offset, weight, share in self._terms:
             u = (s[e] / math.sqrt(square)).clip(-4, 4) if square else np.sign(s[e])
-            f += weight * (slope * u + offset).clip(-6, 6)
+            odds = (slope * u + offset).clip(-6, 6)
+            f += weight * odds
+            p += share * sigmoid(odds)
+            shares += share
+        if self._mixed > 0 and shares > 0:
+            p /= shares
+            f += self._mixed * np.log(p / (1 - p))
         return f.clip(-8, 8)
 
 
