@@ -124,7 +124,7 @@ func (e *neighbours) point(i int) any {
 	return x
 }
 
-// exported is the plain form of a mixture.
+// exported is the plain form of an average, and of a mixture.
 type exported struct {
 	Kind    string           `json:"kind"`
 	Experts []exportedExpert `json:"experts"`
@@ -133,8 +133,8 @@ type exported struct {
 type exportedExpert struct {
 	Name          string        `json:"name"`
 	Weight        float64       `json:"weight"`
-	Slope         float64       `json:"slope"`
-	Square        float64       `json:"square"`
+	Slope         float64       `json:"slope,omitempty"`  // of a mixture
+	Square        *float64      `json:"square,omitempty"` // of a mixture
 	Preprocessing prep.Exported `json:"preprocessing"`
 	Model         any           `json:"model"`
 }
@@ -168,7 +168,7 @@ func (m *mixture) Export(o plain.Options) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Experts = append(out.Experts, exportedExpert{names[e], w, m.opinions[e].slope, m.opinions[e].square, scale, model})
+		out.Experts = append(out.Experts, exportedExpert{names[e], w, m.opinions[e].slope, &m.opinions[e].square, scale, model})
 	}
 	return out, nil
 }
@@ -201,22 +201,9 @@ func exportKernel(t *prep.Transform, m algos.Model, o plain.Options) (prep.Expor
 	return t.Export(), x, err
 }
 
-// averaged is the plain form of a guesser.
-type averaged struct {
-	Kind    string           `json:"kind"`
-	Experts []averagedExpert `json:"experts"`
-}
-
-type averagedExpert struct {
-	Name          string        `json:"name"`
-	Weight        float64       `json:"weight"`
-	Preprocessing prep.Exported `json:"preprocessing"`
-	Model         any           `json:"model"`
-}
-
 // Export returns the plain form of the average.
 func (m *guesser) Export(o plain.Options) (any, error) {
-	out := averaged{Kind: "average"}
+	out := exported{Kind: "average"}
 	for e, w := range m.weights {
 		number := m.labels.mean
 		if e == last {
@@ -226,7 +213,7 @@ func (m *guesser) Export(o plain.Options) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Experts = append(out.Experts, averagedExpert{guesserNames[e], w, scale, model})
+		out.Experts = append(out.Experts, exportedExpert{guesserNames[e], w, 0, nil, scale, model})
 	}
 	return out, nil
 }
