@@ -50,7 +50,7 @@ var standard = sizes{
 const (
 	ownSpread = 0.1   // of the stack's weights
 	ownKeep   = 0.999 // φ of the stack
-	ownForget = 0.005 // of calibrations
+	ownForget = 0.01  // of calibrations
 )
 
 // mostCount bounds as how many examples one counts where experts are judged.

@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	mostUnits   = 4 // of a score, in units of its root mean square
-	mostOdds    = 6 // of an expert's log odds
-	mostLogOdds = 8 // of the ensemble's
+	mostUnits   = 4   // of a score, in units of its root mean square
+	knot        = 0.3 // in these units, where the slope changes
+	mostOdds    = 6   // of an expert's log odds
+	mostLogOdds = 8   // of the ensemble's
 	leastSpread = 0.01
 	mostSlope   = 20
 	offsetStep  = 0.25 // part of a Newton step that an offset takes: the rates of classes change sooner than scales
@@ -19,81 +20,101 @@ const (
 
 func bounded(v, most float64) float64 { return min(max(v, -most), most) }
 
-// calibration makes log odds of an expert's scores: L = a s/r + c, where r is the root
-// mean square of the scores.
+// calibration makes log odds of an expert's scores:
+//
+//	L = a u₁ + d (u − u₁) + c, u = clip(s/r, ±4), u₁ = clip(u, ±0.3),
+//
+// where r is the root mean square of the scores. With two slopes it fits labels that are
+// wrong now and then, by which a score that is twice as large says hardly more.
 type calibration struct {
 	square float64 // r²
 	slope  float64 // a
+	outer  float64 // d
 	offset float64 // c
 }
 
-// unit returns a score in units of what it usually is.
-func (c *calibration) unit(s float64) float64 {
-	if c.square == 0 {
-		if s == 0 {
-			return 0
-		}
-		return math.Copysign(1, s)
+// parts returns a score in units of what it usually is: u₁, and the rest of u.
+func (c *calibration) parts(s float64) (inner, outer float64) {
+	u := 0.0
+	switch {
+	case c.square > 0:
+		u = bounded(s/math.Sqrt(c.square), mostUnits)
+	case s != 0:
+		u = math.Copysign(1, s)
 	}
-	return bounded(s/math.Sqrt(c.square), mostUnits)
+	inner = bounded(u, knot)
+	return inner, u - inner
 }
 
 // logOdds returns the log odds of +1, given a score.
-func (c *calibration) logOdds(s float64) float64 {
-	return bounded(float64(c.slope*c.unit(s))+c.offset, mostOdds)
+func (c *calibration) logOdds(s float64) float64 { return bounded(c.raw(c.parts(s)), mostOdds) }
+
+func (c *calibration) raw(inner, outer float64) float64 {
+	return float64(c.slope*inner) + float64(c.outer*outer) + c.offset
 }
 
-func (c *calibration) check() error {
-	if !(c.square >= 0 && c.slope >= 0 && c.square+c.slope+math.Abs(c.offset) < math.Inf(1)) {
-		return fmt.Errorf("%g, %g, %g", c.square, c.slope, c.offset)
+func (c *calibration) fields(f *state.Fields) {
+	f.Float64("square", &c.square)
+	f.Float64("slope", &c.slope)
+	f.Float64("outer", &c.outer)
+	f.Float64("offset", &c.offset)
+	if f.Decoding() && f.Err() == nil && !(c.square >= 0 && c.slope >= 0 && c.outer >= 0 && c.square+c.slope+c.outer+math.Abs(c.offset) < math.Inf(1)) {
+		f.Fail("slope", fmt.Errorf("%+v", *c))
 	}
-	return nil
 }
 
-// calibrator learns a calibration by Newton steps on the log loss, with forgetting. At
-// first it is the identity, for scores in units of their root mean square.
+// calibrator learns a calibration by Newton steps on the log loss, with forgetting.
 type calibrator struct {
 	calibration
-	n             float64 // scores so far
-	haa, hac, hcc float64 // Hessian, discounted; the identity keeps it regular
+	n       float64    // scores so far
+	hessian [6]float64 // lower triangle by rows, discounted; the identity keeps it regular
 }
 
 func newCalibrator() calibrator {
-	return calibrator{calibration: calibration{slope: 1}, haa: 1, hcc: 1}
+	return calibrator{calibration: calibration{slope: 1, outer: 0.5}, hessian: [6]float64{1, 0, 1, 0, 0, 1}}
 }
 
 // learn takes a step, with forgetting at the given rate. y is 1 or 0.
 func (c *calibrator) learn(s, y, rate, weight float64) {
-	u := c.unit(s)
-	p := linear.Sigmoid(float64(c.slope*u) + c.offset)
-	g, h := weight*(p-y), weight*max(float64(p*(1-p)), leastSpread)
-	keep := 1 - rate
-	c.haa = float64(keep*c.haa) + rate + float64(float64(h*u)*u)
-	c.hac = float64(keep*c.hac) + float64(h*u)
-	c.hcc = float64(keep*c.hcc) + rate + h
-	det := float64(c.haa*c.hcc) - float64(c.hac*c.hac)
-	gu := float64(g * u)
-	da := (float64(c.hcc*gu) - float64(c.hac*g)) / det
-	dc := (float64(c.haa*g) - float64(c.hac*gu)) / det
-	c.slope = min(max(c.slope-bounded(da, 1), 0), mostSlope)
-	c.offset = bounded(c.offset-float64(offsetStep*bounded(dc, 1)), mostOdds)
+	u, v := c.parts(s)
+	p := linear.Sigmoid(c.raw(u, v))
+	g, w := weight*(p-y), weight*max(float64(p*(1-p)), leastSpread)
+	keep, h := 1-rate, &c.hessian
+	wu, wv := float64(w*u), float64(w*v)
+	h[0] = float64(keep*h[0]) + rate + float64(wu*u)
+	h[1] = float64(keep*h[1]) + float64(wu*v)
+	h[2] = float64(keep*h[2]) + rate + float64(wv*v)
+	h[3] = float64(keep*h[3]) + wu
+	h[4] = float64(keep*h[4]) + wv
+	h[5] = float64(keep*h[5]) + rate + w
+	// The step solves h·d = (g u, g v, g), by elimination.
+	l1, l3 := h[1]/h[0], h[3]/h[0]
+	d2, d4 := h[2]-float64(l1*h[1]), h[4]-float64(l1*h[3])
+	l4 := d4 / d2
+	b0 := float64(g * u)
+	b1 := float64(g*v) - float64(l1*b0)
+	b2 := g - float64(l3*b0) - float64(l4*b1)
+	z2 := b2 / (h[5] - float64(l3*h[3]) - float64(l4*d4))
+	z1 := (b1 - float64(d4*z2)) / d2
+	z0 := (b0 - float64(h[1]*z1) - float64(h[3]*z2)) / h[0]
+	c.slope = min(max(c.slope-bounded(z0, 1), 0), mostSlope)
+	c.outer = min(max(c.outer-bounded(z1, 1), 0), mostSlope)
+	c.offset = bounded(c.offset-float64(offsetStep*bounded(z2, 1)), mostOdds)
 	c.square += float64(max(0.002, 1/(c.n+1)) * (float64(s*s) - c.square))
 	c.n++
 }
 
 func (c *calibrator) fields(f *state.Fields) {
+	c.calibration.fields(f)
 	f.Float64("scores", &c.n)
-	f.Float64("square", &c.square)
-	f.Float64("slope", &c.slope)
-	f.Float64("offset", &c.offset)
-	f.Float64("haa", &c.haa)
-	f.Float64("hac", &c.hac)
-	f.Float64("hcc", &c.hcc)
+	h := c.hessian[:]
+	f.Float64s("hessian", &h)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	f.Fail("slope", c.check())
-	if !(c.n >= 0 && c.n < math.Inf(1) && c.haa > 0 && c.hcc > 0 && c.haa*c.hcc-c.hac*c.hac > 0 && c.haa+c.hcc < math.Inf(1)) {
-		f.Fail("haa", fmt.Errorf("%g, %g, %g of %g", c.haa, c.hac, c.hcc, c.n))
+	if len(h) != len(c.hessian) || linear.Finite(h) != nil || !(c.n >= 0 && c.n < math.Inf(1) && h[0] > 0 && h[2] > 0 && h[5] > 0) {
+		f.Fail("hessian", fmt.Errorf("%g, of %g scores", h, c.n))
+		return
 	}
+	copy(c.hessian[:], h)
 }

@@ -19,9 +19,8 @@ import (
 // ensemble is the model of the classifier: the log odds
 //
 //	f(x) = b + Σ_t w_t L_t(x) + v logit(Σ_t q_t σ(L_t(x))/Σ_t q_t), at most ±8,
-//	L_t(x) = clip(a_t clip(s_t(x)/r_t, ±4) + c_t, ±6),
 //
-// where s_t is the score of an expert, r_t, a_t and c_t calibrate it, and w_t and q_t are
+// where L_t are the calibrated log odds of an expert (see calibration), and w_t and q_t are
 // weights, of log odds and of probabilities. An expert can have two terms: one calibrated
 // by its predictions as they were made, one by those of published versions.
 type ensemble struct {
@@ -314,12 +313,10 @@ func (m *ensemble) fields(f *state.Fields) {
 	for i := range m.members {
 		f.Group("expert", func(f *state.Fields) { m.memberFields(f, &m.members[i]) })
 	}
-	f.List("terms", len(m.terms), 6, func(n int) { m.terms = make([]term, n) }, func(f *state.Fields, i int) {
+	f.List("terms", len(m.terms), 7, func(n int) { m.terms = make([]term, n) }, func(f *state.Fields, i int) {
 		t := &m.terms[i]
 		f.Int("expert", &t.member)
-		f.Float64("square", &t.square)
-		f.Float64("slope", &t.slope)
-		f.Float64("offset", &t.offset)
+		t.calibration.fields(f)
 		f.Float64("weight", &t.weight)
 		f.Float64("share", &t.share)
 	})
@@ -448,9 +445,6 @@ func (m *ensemble) check() error {
 		if t.member < 0 || t.member >= len(m.members) {
 			return fmt.Errorf("expert %d of %d", t.member, len(m.members))
 		}
-		if err := t.check(); err != nil {
-			return err
-		}
 	}
 	if !(m.mixed >= 0) {
 		return fmt.Errorf("weight %g", m.mixed)
@@ -491,7 +485,7 @@ func (m *ensemble) pruned() *ensemble {
 	size := make([]float64, len(m.members))
 	var all float64
 	for _, t := range m.terms {
-		v := (math.Abs(t.weight) + float64(m.mixed*t.share)) * (t.slope + math.Abs(t.offset))
+		v := (math.Abs(t.weight) + float64(m.mixed*t.share)) * (float64(knot*t.slope) + t.outer + math.Abs(t.offset))
 		size[t.member] += v
 		all += v
 	}

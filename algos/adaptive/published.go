@@ -35,7 +35,6 @@ const (
 	poolRate    = .03   // of the Hedge over rules
 	poolKeep    = .98   // discount of the rules' losses, per version
 	doublingFor = .5    // while versions grow older: short lives say little about longer ones
-	shrinkPrior = 20    // examples that the identity counts as, for the shrinking of the trainer's own weights
 	aloneMost   = 1.01  // an expert that has at most this times the loss of the mixture is published alone
 )
 
@@ -69,7 +68,7 @@ type published struct {
 	calibrators []calibrator      // at age
 	stack       *stack            // at age
 	losses      []float64         // of each expert's log odds, discounted
-	shrink      calibrator        // of the trainer's own log odds, at age
+	shrink      shrinker          // of the trainer's own log odds, at age
 	rules       [numRules]float64 // discounted losses of the rules
 
 	// The latest version.
@@ -79,7 +78,7 @@ type published struct {
 	version   *ensemble     // with a term-free list of all experts that were there; nil: none yet
 	place     []int         // of each expert in the version, -1 if it was not there
 	own, aged []calibration // as frozen
-	shrunk    calibration
+	shrunk    shrinker
 	proposals [numRules]proposal
 	sums      [numRules]float64 // losses in the life of the version
 	count     float64
@@ -97,8 +96,7 @@ func newPublished(every int, experts []entry) *published {
 		p.names[e.name] = i
 		p.calibrators = append(p.calibrators, newCalibrator())
 	}
-	p.shrink = newCalibrator()
-	p.shrink.haa, p.shrink.hcc = shrinkPrior, shrinkPrior
+	p.shrink = newShrinker()
 	return p
 }
 
@@ -182,7 +180,7 @@ func (p *published) learn(scores []score, y, weight float64) {
 	// The rules, as they were frozen.
 	x := p.features(scores, func(e int) *calibration { return &p.own[e] })
 	own := bounded(dot(p.proposals[ruleOwn], x), mostLogOdds)
-	p.sums[ruleOwn] += float64(weight * logLoss(bounded(p.shrunk.shrunk(own), mostLogOdds), y))
+	p.sums[ruleOwn] += float64(weight * logLoss(bounded(p.shrunk.of(own), mostLogOdds), y))
 	var mixed mixing
 	for e, s := range scores {
 		if s.ok {
@@ -195,7 +193,7 @@ func (p *published) learn(scores []score, y, weight float64) {
 		p.sums[r] += float64(weight * logLoss(bounded(dot(p.proposals[r], x), mostLogOdds), y))
 	}
 	p.count += weight
-	p.shrink.shrinkBy(own, y, ageForget, w)
+	p.shrink.learn(own, y, w)
 	// What the next version will have.
 	x = p.features(scores, func(e int) *calibration { return &p.calibrators[e].calibration })
 	p.stack.learn(x, y, w)
@@ -207,25 +205,6 @@ func (p *published) learn(scores []score, y, weight float64) {
 		}
 		p.losses[e] = float64(lossKeep*p.losses[e]) + float64(w*loss)
 	}
-}
-
-// shrunk returns a f + c; a calibration of log odds has no unit.
-func (c *calibration) shrunk(f float64) float64 { return float64(c.slope*f) + c.offset }
-
-// shrinkBy is learn for log odds.
-func (c *calibrator) shrinkBy(f, y, rate, weight float64) {
-	p := linear.Sigmoid(c.shrunk(f))
-	g, h := weight*(p-y), weight*max(float64(p*(1-p)), 2*leastSpread)
-	rate *= weight
-	keep := 1 - rate
-	c.haa = float64(keep*c.haa) + float64(rate*shrinkPrior) + float64(float64(h*f)*f)
-	c.hac = float64(keep*c.hac) + float64(h*f)
-	c.hcc = float64(keep*c.hcc) + float64(rate*shrinkPrior) + h
-	det := float64(c.haa*c.hcc) - float64(c.hac*c.hac)
-	gf := float64(g * f)
-	c.slope = min(max(c.slope-(float64(c.hcc*gf)-float64(c.hac*g))/det, 0.05), mostSlope)
-	c.offset = bounded(c.offset-(float64(c.haa*g)-float64(c.hac*gf))/det, mostOdds)
-	c.n++
 }
 
 // due reports whether a version is to be taken after so many examples.
@@ -246,7 +225,7 @@ func (p *published) take(examples uint64, m *ensemble, place []int, own []calibr
 	p.version, p.place, p.began = m, place, examples
 	p.next = min(2*examples, examples-examples%p.every+p.every)
 	p.own, p.aged = frozen(own), frozen(p.calibrators)
-	p.shrunk = p.shrink.calibration
+	p.shrunk = p.shrink
 	p.proposals = p.propose(stack, shares)
 }
 
@@ -326,7 +305,7 @@ func (p *published) mixture() (w [numRules]float64) {
 func (p *published) publish(m *ensemble, place []int, own []calibrator, stack *stack, shares []float64) {
 	rules, proposals := p.mixture(), p.propose(stack, shares)
 	n := len(p.experts)
-	shrink := p.shrink.calibration
+	shrink := p.shrink
 	m.mixed = rules[ruleShare]
 	m.bias = float64(rules[ruleOwn] * (float64(shrink.slope*proposals[ruleOwn][n]) + shrink.offset))
 	for r := ruleShare + 1; r < numRules; r++ {
@@ -385,18 +364,11 @@ func (p *published) fields(f *state.Fields) {
 		p.version, p.place = new(ensemble), make([]int, n)
 		p.own, p.aged = make([]calibration, n), make([]calibration, n)
 	}
-	list := []*calibration{&p.shrunk}
+	f.Group("shrunk", p.shrunk.fields)
 	for e := range n {
 		f.Int("place", &p.place[e])
-		list = append(list, &p.own[e], &p.aged[e])
-	}
-	for _, c := range list {
-		f.Float64("square", &c.square)
-		f.Float64("slope", &c.slope)
-		f.Float64("offset", &c.offset)
-		if f.Decoding() && f.Err() == nil {
-			f.Fail("slope", c.check())
-		}
+		f.Group("own", p.own[e].fields)
+		f.Group("aged", p.aged[e].fields)
 	}
 	for r := range p.proposals {
 		f.Float64s("proposal", (*[]float64)(&p.proposals[r]))

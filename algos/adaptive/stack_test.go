@@ -91,25 +91,26 @@ func TestStackMatrix(t *testing.T) {
 	}
 }
 
-// Scores s with log odds 1.5 s/2 − 0.4 are calibrated to that.
+// Scores whose log odds have two slopes are calibrated to those.
 func TestCalibrator(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
+	truth := calibration{square: 4, slope: 3, outer: 0.5, offset: -0.4}
 	c := newCalibrator()
-	for range 200_000 {
+	for range 300_000 {
 		s := 2 * r.NormFloat64()
 		y := 0.0
-		if r.Float64() < 1/(1+math.Exp(-1.5*s/2+0.4)) {
+		if r.Float64() < 1/(1+math.Exp(-truth.logOdds(s))) {
 			y = 1
 		}
-		c.learn(s, y, ageForget, 1)
+		c.learn(s, y, 1e-4, 1)
 	}
-	if math.Abs(math.Sqrt(c.square)-2) > 0.15 || math.Abs(c.slope*2/math.Sqrt(c.square)-1.5) > 0.2 || math.Abs(c.offset+0.4) > 0.1 {
-		t.Errorf("%+v", c.calibration)
-	}
-	for s, want := range map[float64]float64{0: c.offset, 1e9: min(c.slope*mostUnits+c.offset, mostOdds), -1e9: max(-c.slope*mostUnits+c.offset, -mostOdds)} {
-		if got := c.logOdds(s); math.Abs(got-want) > 1e-12 {
-			t.Errorf("score %g has log odds %g, want %g", s, got, want)
+	for _, s := range []float64{-5, -2, -0.5, 0, 0.3, 1, 3} {
+		if got, want := c.logOdds(s), truth.logOdds(s); math.Abs(got-want) > 0.1 {
+			t.Errorf("score %g has log odds %.3f, want %.3f: %+v", s, got, want, c.calibration)
 		}
+	}
+	if f := c.logOdds(1e9); f != c.logOdds(8*math.Sqrt(c.square)) || f > mostOdds {
+		t.Errorf("the largest score has log odds %g", f)
 	}
 }
 
