@@ -242,8 +242,8 @@ func TestReaderOfTheDocs(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"adaptive", "adaptive-alone"} { // mixtures, which are no longer made
-		p, err := predictor.Load("../trainer/testdata/before/" + name + ".ssm")
+	for _, name := range []string{"panel", "alone"} { // mixtures, which are no longer made
+		p, err := predictor.Load(filepath.Join("testdata", name+".ssm"))
 		if err != nil {
 			t.Fatal(err)
 		}

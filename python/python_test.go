@@ -253,8 +253,8 @@ func writeModels(t *testing.T, dir string) {
 			}
 		}
 	}
-	for _, name := range []string{"adaptive", "adaptive-alone"} { // mixtures, which are no longer made
-		data, err := os.ReadFile("../trainer/testdata/before/" + name + ".ssm")
+	for _, name := range []string{"panel", "alone"} { // mixtures, which are no longer made
+		data, err := os.ReadFile("../predictor/testdata/" + name + ".ssm")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,7 @@ type exportedMember struct {
 type exportedTerm struct {
 	Square float64 `json:"square"`
 	Slope  float64 `json:"slope"`
+	Outer  float64 `json:"outer"`
 	Offset float64 `json:"offset"`
 	Weight float64 `json:"weight"`
 	Share  float64 `json:"share"`
@@ -60,7 +61,7 @@ func (m *ensemble) Export(o plain.Options) (any, error) {
 	}
 	for _, t := range m.terms {
 		e := &out.Experts[t.member]
-		e.Terms = append(e.Terms, exportedTerm{t.square, t.slope, t.offset, t.weight, t.share})
+		e.Terms = append(e.Terms, exportedTerm{t.square, t.slope, t.outer, t.offset, t.weight, t.share})
 	}
 	return out, nil
 }

@@ -79,7 +79,7 @@ type expertForm struct {
 	termForm                        // of others
 }
 
-type termForm struct{ Square, Slope, Offset, Weight, Share float64 }
+type termForm struct{ Square, Slope, Outer, Offset, Weight, Share float64 }
 
 type neighboursForm struct {
 	Nearest int

@@ -404,6 +404,14 @@ func (t *termForm) unit(c *converter, f ref, most float64) ref {
 	return c.clip(c.op("Div", f, c.scalar(math.Sqrt(t.Square))), -most, most)
 }
 
+// logOdds returns the log odds of +1 by scores.
+func (t *termForm) logOdds(c *converter, f ref) ref {
+	u := t.unit(c, f, 4)
+	inner := c.clip(u, -.3, .3)
+	sum := c.op("Add", c.op("Mul", inner, c.scalar(t.Slope)), c.op("Mul", c.op("Sub", u, inner), c.scalar(t.Outer)))
+	return c.clip(c.op("Add", sum, c.scalar(t.Offset)), -6, 6)
+}
+
 // experts is an ensemble, an average or a mixture.
 func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 	var parts, shared []ref
@@ -430,7 +438,7 @@ func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 		switch {
 		case m.Kind == "ensemble":
 			for _, t := range e.Terms {
-				odds := c.clip(c.op("Add", c.op("Mul", t.unit(c, f, 4), c.scalar(t.Slope)), c.scalar(t.Offset)), -6, 6)
+				odds := t.logOdds(c, f)
 				parts = append(parts, c.op("Mul", odds, c.scalar(t.Weight)))
 				if t.Share > 0 {
 					shares += t.Share

@@ -127,9 +127,9 @@ func TestEnsemble(t *testing.T) {
 	python, dir := onnxPython(t), t.TempDir()
 	const model = `{"kind":"ensemble","bias":0.5,"mixed":2,"experts":[
 		{"name":"o","preprocessing":{"hash":0,"scale":"standard","fill":false,"index":[0,1],"shift":[0,0],"factor":[1,1],"clip":[-5,5],"only_listed":true,"unit_length":true},
-			"model":{"kind":"linear","bias":0,"weights":[1,1]},"terms":[{"square":1,"slope":1,"offset":0,"weight":1},{"square":0.01,"slope":1,"offset":1,"weight":%g,"share":0}]},
+			"model":{"kind":"linear","bias":0,"weights":[1,1]},"terms":[{"square":1,"slope":2,"outer":1,"offset":0,"weight":1},{"square":0.01,"slope":1,"outer":1,"offset":1,"weight":%g,"share":0}]},
 		{"name":"n","preprocessing":{"hash":0,"scale":"none","clip":[-1,1]},
-			"model":{"kind":"neighbours","nearest":1,"points":[[9,9],[3,5],[3,5]],"labels":[-1,1,-1]},"terms":[{"square":0,"slope":2,"offset":1,"weight":0.25,"share":4},{"square":0,"slope":0,"offset":0,"weight":0,"share":2}]}]}`
+			"model":{"kind":"neighbours","nearest":1,"points":[[9,9],[3,5],[3,5]],"labels":[-1,1,-1]},"terms":[{"square":0,"slope":1,"outer":2,"offset":1,"weight":0.25,"share":4},{"square":0,"slope":0,"offset":0,"weight":0,"share":2}]}]}`
 	// The inputs are (3, 4, 9)/5 without the 9, so the first score is 1.4, which is at
 	// most 4 in units of 0.1.
 	var want []float64
@@ -143,8 +143,8 @@ func TestEnsemble(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p := (4/(1+math.Exp(-3)) + 2*0.5) / 6
-		want = append(want, min(0.5+1.4+weight*(4+1)+0.25*(2+1)+2*math.Log(p/(1-p)), 8))
+		p := (4/(1+math.Exp(-2.7)) + 2*0.5) / 6
+		want = append(want, min(0.5+2*0.3+1.1+weight*(4+1)+0.25*(0.3+2*0.7+1)+2*math.Log(p/(1-p)), 8))
 	}
 	answers := json.NewDecoder(strings.NewReader(run(t, python, dir, len(want))))
 	for i, f := range want {

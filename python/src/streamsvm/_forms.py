@@ -544,8 +544,8 @@ def _vote(d: F64, labels: F64) -> F64:
 
 
 class Ensemble(Form):
-    """f(x) = bias + Σ w L + v logit(Σ q σ(L)/Σ q), at most ±8, over terms of experts, with
-    L = clip(a clip(s(x)/r, ±4) + c, ±6)."""
+    """f(x) = bias + Σ w L + v logit(Σ q σ(L)/Σ q), at most ±8, over terms of experts, whose
+    log odds L are a function of the score with two slopes."""
 
     def __init__(self, data: bytes) -> None:
         f = Fields(data, "ensemble")
@@ -561,11 +561,11 @@ class Ensemble(Form):
         self._terms = []
         for _ in range(f.count("terms")):
             e = f.integer("expert", 0, n - 1)
-            names = ("square", "slope", "offset", "weight", "share")
-            square, slope, offset, weight, share = (f.number(name) for name in names)
-            if min(square, slope, share) < 0:
+            names = ("square", "slope", "outer", "offset", "weight", "share")
+            square, slope, outer, offset, weight, share = (f.number(name) for name in names)
+            if min(square, slope, outer, share) < 0:
                 raise f.fail("terms: a number is negative")
-            self._terms.append((e, square, slope, offset, weight, share))
+            self._terms.append((e, square, slope, outer, offset, weight, share))
         self._bias, self._mixed = f.number("bias"), f.number("mixed")
         f.end()
 
@@ -602,9 +602,10 @@ class Ensemble(Form):
                 views[_ON_PHI] = self._inputs.random_features(z)
         s = [m.scores(views[t] if isinstance(t, int) else t.apply(x)) for t, m in self._experts]
         f, p, shares = np.full(len(x), self._bias), np.zeros(len(x)), 0.0
-        for e, square, slope, offset, weight, share in self._terms:
+        for e, square, slope, outer, offset, weight, share in self._terms:
             u = (s[e] / math.sqrt(square)).clip(-4, 4) if square else np.sign(s[e])
-            odds = (slope * u + offset).clip(-6, 6)
+            inner = u.clip(-0.3, 0.3)
+            odds = (slope * inner + outer * (u - inner) + offset).clip(-6, 6)
             f += weight * odds
             p += share * sigmoid(odds)
             shares += share
