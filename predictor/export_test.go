@@ -115,7 +115,11 @@ func trained(t *testing.T, spec algos.Spec, task algos.Task, options map[string]
 func trainedOn(t *testing.T, spec algos.Spec, env algos.Env, options map[string]string, s shape, o prep.Options, r *rand.Rand) (*predictor.Predictor, []stream.Vec) {
 	t.Helper()
 	task := env.Task
-	xs := s.draw(r, 160)
+	n := 120
+	if strings.HasPrefix(spec.Name, "adaptive") {
+		n = 600 // has all kinds of experts
+	}
+	xs := s.draw(r, n+40)
 	tr, err := prep.Fit(xs[:60], o)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +128,7 @@ func trainedOn(t *testing.T, spec algos.Spec, env algos.Env, options map[string]
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range xs[:120] {
+	for _, x := range xs[:n] {
 		c := *x
 		c.X = tr.Next(x.X).Clone()
 		if task == algos.Classify {
@@ -141,12 +145,16 @@ func trainedOn(t *testing.T, spec algos.Spec, env algos.Env, options map[string]
 		t.Fatal(err)
 	}
 	var rows []stream.Vec
-	for _, x := range xs[154:] {
+	for _, x := range xs[n+34:] {
 		rows = append(rows, x.X)
 	}
 	// The empty vector, and one with zeros spelt out.
 	rows = append(rows, stream.Vec{Idx: []int32{}, Val: []float32{}}, stream.Vec{Idx: []int32{0, 2, 4}, Val: []float32{0, 1, 0}}, stream.Vec{Val: []float32{0, 3, 0}})
-	return predictor.New(spec, task, options, tr, l.Model()), rows
+	m := l.Model()
+	if p, ok := l.(algos.Publisher); ok && s.sparse { // has other weights
+		m = p.Published()
+	}
+	return predictor.New(spec, task, options, tr, m), rows
 }
 
 func row(x stream.Vec) any {
@@ -190,6 +198,12 @@ func TestReaderOfTheDocs(t *testing.T) {
 		for _, task := range spec.Tasks {
 			add(spec, task, map[string]string{}, denseShape, prep.Options{Scale: prep.Standard})
 			add(spec, task, map[string]string{}, listedShape, prep.Options{Scale: prep.Common, HashDim: 16})
+			if spec.Name == "adaptive" { // its experts are others where there are many features
+				add(spec, task, map[string]string{}, farShape, prep.Options{})
+				c := &cases[len(cases)-1]
+				unseen := stream.Vec{Idx: append(slices.Clone(c.rows[0].Idx), 4000), Val: append(slices.Clone(c.rows[0].Val), 2)}
+				c.rows = append(c.rows, unseen)
+			}
 		}
 		if slices.Contains(spec.Tasks, algos.Classify) {
 			options := small(spec, map[string]string{})
@@ -226,6 +240,14 @@ func TestReaderOfTheDocs(t *testing.T) {
 				}
 			}
 		}
+	}
+	for _, name := range []string{"panel", "alone"} { // mixtures, which are no longer made
+		p, err := predictor.Load(filepath.Join("testdata", name+".ssm"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := []stream.Vec{{Val: []float32{}}, {Val: []float32{0.5, -2, 1}}, {Idx: []int32{1}, Val: []float32{1.5}}}
+		cases = append(cases, exportCase{name + " of an earlier version", p, rows})
 	}
 
 	dir := t.TempDir()

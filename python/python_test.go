@@ -138,7 +138,17 @@ func writeModels(t *testing.T, dir string) {
 		if classes > 2 {
 			spec, env.Classes = ovr.Spec(spec), classes
 		}
-		xs := s.draw(r, 460)
+		length := 160
+		switch {
+		case !strings.HasPrefix(spec.Name, "adaptive"):
+		case task == algos.Classify && classes == 2 && !s.sparse:
+			length = 2300 // more than the neighbours that are kept
+		case task == algos.Classify:
+			length = 640 // has all kinds of experts
+		default:
+			length = 440
+		}
+		xs := s.draw(r, length+20)
 		tr, err := prep.Fit(xs[:60], o)
 		if err != nil {
 			t.Fatal(err)
@@ -146,10 +156,6 @@ func writeModels(t *testing.T, dir string) {
 		l, err := spec.New(env, set)
 		if err != nil {
 			t.Fatal(name, err)
-		}
-		length := 160
-		if spec.Name == "adaptive" {
-			length = 440 // there are all experts
 		}
 		for _, x := range xs[:length] {
 			c := *x
@@ -168,6 +174,9 @@ func writeModels(t *testing.T, dir string) {
 			t.Fatal(name, err)
 		}
 		p := pipeline.Pipeline{Learner: spec.Name, Task: task, Options: set, Transform: tr, Model: l.Model()}
+		if l, ok := l.(algos.Publisher); ok && s.sparse { // has other weights
+			p.Model = l.Published()
+		}
 		if !s.sparse {
 			p.Signature = codec.Signature{Codec: "json", Dim: s.dim, Index: s.dim}
 		}
@@ -190,13 +199,17 @@ func writeModels(t *testing.T, dir string) {
 		}
 		write(t, filepath.Join(dir, fmt.Sprintf("%d.ssm", n)), data)
 		rows := []stream.Vec{}
-		for _, x := range xs[448:] {
+		for _, x := range xs[length+8:] {
 			rows = append(rows, x.X)
 		}
-		if s.sparse { // the empty vector, and one with zeros spelt out
-			rows = append(rows, stream.Vec{Idx: []int32{}, Val: []float32{}}, stream.Vec{Idx: []int32{0, 2, 4}, Val: []float32{0, 1, 0}})
+		dim := s.dim
+		if s.sparse { // the empty vector, one with zeros spelt out, and one with a feature that is new
+			x := rows[0].Clone()
+			x.Idx, x.Val = append(x.Idx, int32(dim)), append(x.Val, 2)
+			rows = append(rows, stream.Vec{Idx: []int32{}, Val: []float32{}}, stream.Vec{Idx: []int32{0, 2, 4}, Val: []float32{0, 1, 0}}, x)
+			dim++
 		}
-		writeJSON(t, filepath.Join(dir, fmt.Sprintf("%d.json", n)), answers(t, name, data, rows, s.dim))
+		writeJSON(t, filepath.Join(dir, fmt.Sprintf("%d.json", n)), answers(t, name, data, rows, dim))
 		n++
 	}
 
@@ -204,6 +217,9 @@ func writeModels(t *testing.T, dir string) {
 		for _, task := range spec.Tasks {
 			add(spec, task, 2, map[string]string{}, shapes[0], prep.Options{Scale: prep.Standard})
 			add(spec, task, 2, map[string]string{}, shapes[1], prep.Options{Scale: prep.Common, HashDim: 16})
+			if spec.Name == "adaptive" { // its experts are others where there are many features
+				add(spec, task, 2, map[string]string{}, shapes[2], prep.Options{})
+			}
 		}
 		if slices.Contains(spec.Tasks, algos.Classify) {
 			add(spec, algos.Classify, 3, map[string]string{}, shapes[0], prep.Options{Scale: prep.Standard})
@@ -235,6 +251,16 @@ func writeModels(t *testing.T, dir string) {
 				}
 			}
 		}
+	}
+	for _, name := range []string{"panel", "alone"} { // mixtures, which are no longer made
+		data, err := os.ReadFile("../predictor/testdata/" + name + ".ssm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := []stream.Vec{{Idx: []int32{0, 1}, Val: []float32{0.5, -2}}, {Idx: []int32{1}, Val: []float32{0.25}}, {Idx: []int32{}, Val: []float32{}}}
+		write(t, filepath.Join(dir, fmt.Sprintf("%d.ssm", n)), data)
+		writeJSON(t, filepath.Join(dir, fmt.Sprintf("%d.json", n)), answers(t, name+" of an earlier version", data, rows, 2))
+		n++
 	}
 	t.Logf("%d models", n)
 }

@@ -4,17 +4,128 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/streamsvm/streamsvm/internal/expansion"
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/prep"
 )
 
 var (
+	_ plain.Exporter = (*ensemble)(nil)
 	_ plain.Exporter = (*mixture)(nil)
 	_ plain.Exporter = (*guesser)(nil)
 )
 
-// exported is the plain form of a mixture, as docs/formats/plain.md describes it.
+// exportedEnsemble is the plain form of an ensemble, as docs/formats/plain.md describes it.
+type exportedEnsemble struct {
+	Kind    string           `json:"kind"`
+	Bias    float64          `json:"bias"`
+	Mixed   float64          `json:"mixed"`
+	Experts []exportedMember `json:"experts"`
+}
+
+type exportedMember struct {
+	Name          string         `json:"name"`
+	Preprocessing prep.Exported  `json:"preprocessing"`
+	Model         any            `json:"model"`
+	Terms         []exportedTerm `json:"terms"`
+}
+
+type exportedTerm struct {
+	Square float64 `json:"square"`
+	Slope  float64 `json:"slope"`
+	Outer  float64 `json:"outer"`
+	Offset float64 `json:"offset"`
+	Weight float64 `json:"weight"`
+	Share  float64 `json:"share"`
+}
+
+type exportedNeighbours struct {
+	Kind    string    `json:"kind"`
+	Nearest int       `json:"nearest"`
+	Points  []any     `json:"points"`
+	Labels  []float64 `json:"labels"`
+}
+
+// Export returns the plain form of the ensemble.
+func (m *ensemble) Export(o plain.Options) (any, error) {
+	// Experts begin at different times, and a later one can have seen fewer features.
+	o.Features = max(o.Features, m.Info().Dim)
+	out := exportedEnsemble{Kind: "ensemble", Bias: m.bias, Mixed: m.mixed, Experts: []exportedMember{}}
+	for _, e := range m.members {
+		x := exportedMember{Name: e.name, Terms: []exportedTerm{}}
+		var err error
+		if x.Preprocessing, x.Model, err = m.export(e.function, o); err != nil {
+			return nil, fmt.Errorf("expert %s: %w", e.name, err)
+		}
+		out.Experts = append(out.Experts, x)
+	}
+	for _, t := range m.terms {
+		e := &out.Experts[t.member]
+		e.Terms = append(e.Terms, exportedTerm{t.square, t.slope, t.outer, t.offset, t.weight, t.share})
+	}
+	return out, nil
+}
+
+// export returns the preprocessing and the plain form of a member.
+func (m *ensemble) export(f function, o plain.Options) (prep.Exported, any, error) {
+	switch f := f.(type) {
+	case *kernelFunction:
+		return exportKernel(f.transform, f.model, o)
+	case *linearFunction:
+		if f.form == onPhi {
+			return m.inputs.export(), m.waves.export(f.w, f.b), nil
+		}
+		in := m.inputs.export()
+		in.UnitLength = f.form == onRow && m.inputs.wide
+		return in, exportedLinear{"linear", f.b, plain.Vector(f.w)}, nil
+	case nearFunction:
+		if len(f.y) >= nearLeast && (!f.second || f.long()) {
+			x, err := f.export(o)
+			return m.inputs.export(), x, err
+		}
+	case constant:
+		return unscaled(), exportedLinear{"linear", float64(f), []float64{}}, nil
+	}
+	return unscaled(), exportedLinear{"linear", 0, []float64{}}, nil
+}
+
+func unscaled() prep.Exported { return new(prep.Transform).Export() }
+
+// export returns the points of the window, in the order in which they are compared with
+// an example: of several at the same distance, the first ones vote.
+func (n nearFunction) export(o plain.Options) (any, error) {
+	if err := o.Check("the points of nearest neighbours", 1, n.points.Numbers()); err != nil {
+		return nil, err
+	}
+	from, to := 0, len(n.y)
+	if !n.second {
+		from, to = n.newest()
+	}
+	x := exportedNeighbours{Kind: "neighbours", Nearest: nearest}
+	for i, y := range n.y {
+		if from <= i && i < to || from > to && (i < to || i >= from) {
+			x.Points, x.Labels = append(x.Points, n.point(i)), append(x.Labels, y)
+		}
+	}
+	return x, nil
+}
+
+// point returns the plain form of a point, without the number in front of it.
+func (e *neighbours) point(i int) any {
+	row := e.points.Row(i)
+	if row.Idx == nil {
+		return plain.Vector(row.Val[min(1, len(row.Val)):])
+	}
+	x := plain.Sparse[float32]{Index: []int32{}, Value: []float32{}}
+	for k, j := range row.Idx {
+		if j > 0 {
+			x.Index, x.Value = append(x.Index, j-1), append(x.Value, row.Val[k])
+		}
+	}
+	return x
+}
+
+// exported is the plain form of an average, and of a mixture.
 type exported struct {
 	Kind    string           `json:"kind"`
 	Experts []exportedExpert `json:"experts"`
@@ -23,8 +134,8 @@ type exported struct {
 type exportedExpert struct {
 	Name          string        `json:"name"`
 	Weight        float64       `json:"weight"`
-	Slope         float64       `json:"slope"`
-	Square        float64       `json:"square"`
+	Slope         float64       `json:"slope,omitempty"`  // of a mixture
+	Square        *float64      `json:"square,omitempty"` // of a mixture
 	Preprocessing prep.Exported `json:"preprocessing"`
 	Model         any           `json:"model"`
 }
@@ -58,7 +169,7 @@ func (m *mixture) Export(o plain.Options) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Experts = append(out.Experts, exportedExpert{names[e], w, m.opinions[e].slope, m.opinions[e].square, scale, model})
+		out.Experts = append(out.Experts, exportedExpert{names[e], w, m.opinions[e].slope, &m.opinions[e].square, scale, model})
 	}
 	return out, nil
 }
@@ -72,41 +183,28 @@ func (m *parts) export(e int, o plain.Options, unknown float64) (prep.Exported, 
 			k = m.kernels[growing]
 		}
 		if k != nil {
-			return k.export(o)
+			return exportKernel(k.transform, k.model, o)
 		}
 	case e < r1:
 		return m.inputs.export(), exportedLinear{"linear", m.linear[e-l1].b, plain.Vector(m.linear[e-l1].w)}, nil
 	case e < numExperts && m.waves != nil:
 		return m.inputs.export(), m.waves.export(m.linear[e-l1].w, m.linear[e-l1].b), nil
 	}
-	return new(prep.Transform).Export(), exportedLinear{"linear", unknown, []float64{}}, nil
+	return unscaled(), exportedLinear{"linear", unknown, []float64{}}, nil
 }
 
-func (k *kernelPart) export(o plain.Options) (prep.Exported, any, error) {
-	x, ok := k.model.(*expansion.Expansion)
+func exportKernel(t *prep.Transform, m algos.Model, o plain.Options) (prep.Exported, any, error) {
+	e, ok := m.(plain.Exporter)
 	if !ok {
-		return prep.Exported{}, nil, fmt.Errorf("a %T has no plain form", k.model)
+		return prep.Exported{}, nil, fmt.Errorf("a %T has no plain form", m)
 	}
-	m, err := x.Export(o)
-	return k.transform.Export(), m, err
-}
-
-// averaged is the plain form of a guesser.
-type averaged struct {
-	Kind    string           `json:"kind"`
-	Experts []averagedExpert `json:"experts"`
-}
-
-type averagedExpert struct {
-	Name          string        `json:"name"`
-	Weight        float64       `json:"weight"`
-	Preprocessing prep.Exported `json:"preprocessing"`
-	Model         any           `json:"model"`
+	x, err := e.Export(o)
+	return t.Export(), x, err
 }
 
 // Export returns the plain form of the average.
 func (m *guesser) Export(o plain.Options) (any, error) {
-	out := averaged{Kind: "average"}
+	out := exported{Kind: "average"}
 	for e, w := range m.weights {
 		number := m.labels.mean
 		if e == last {
@@ -116,15 +214,15 @@ func (m *guesser) Export(o plain.Options) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Experts = append(out.Experts, averagedExpert{guesserNames[e], w, scale, model})
+		out.Experts = append(out.Experts, exportedExpert{guesserNames[e], w, 0, nil, scale, model})
 	}
 	return out, nil
 }
 
 // export returns the scaling as a fitted one.
 func (in *inputs) export() prep.Exported {
-	x := new(prep.Transform).Export()
-	x.Scale, x.Fill, x.Clip = prep.Standard, !in.wide, [2]float64{-clip, clip}
+	x := unscaled()
+	x.Scale, x.Fill, x.Clip, x.OnlyListed = prep.Standard, !in.wide, [2]float64{-clip, clip}, true
 	for j, m := range in.mean {
 		f := float64(negligible)
 		if sd := math.Sqrt(in.m2[j] / max(in.n, 1)); sd > 0 {

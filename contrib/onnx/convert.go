@@ -1,6 +1,7 @@
 // Package onnx converts a predictor to an ONNX model, which other runtimes can score
-// records with. It starts from the plain form, which docs/formats/plain.md describes. The graph takes the fields of an event, or a
-// vector, to label and probability, in 64 bits and with standard operators only.
+// records with. It starts from the plain form, which docs/formats/plain.md describes.
+// The graph takes the fields of an event, or a vector, to label and probability, in 64
+// bits and with standard operators only.
 // docs/onnx.md lists inputs and outputs, and what has no ONNX form.
 package onnx
 
@@ -125,6 +126,10 @@ func (c *converter) extent(m any) int {
 	case *linearForm:
 		m.Weights.each(func(j int, _ float64) { n = max(n, j+1) })
 	case *kernelForm:
+		for i := range m.Points {
+			m.Points[i].each(func(j int, _ float32) { n = max(n, j+1) })
+		}
+	case *neighboursForm:
 		for i := range m.Points {
 			m.Points[i].each(func(j int, _ float32) { n = max(n, j+1) })
 		}

@@ -66,13 +66,25 @@ type featuresForm struct {
 	Weights       vector[float64]
 }
 
-// expertsForm is that of a mixture and of an average.
+// expertsForm is the form of an ensemble, an average and a mixture.
 type expertsForm struct {
-	Kind    string
-	Experts []struct {
-		Weight, Slope, Square float64
-		Preprocessing, Model  json.RawMessage
-	}
+	Kind        string
+	Bias, Mixed float64 // of an ensemble
+	Experts     []expertForm
+}
+
+type expertForm struct {
+	Preprocessing, Model json.RawMessage
+	Terms                []termForm // of an ensemble
+	termForm                        // of others
+}
+
+type termForm struct{ Square, Slope, Outer, Offset, Weight, Share float64 }
+
+type neighboursForm struct {
+	Nearest int
+	Points  []vector[float32]
+	Labels  []float64
 }
 
 type classesForm struct{ Parts []json.RawMessage }
@@ -96,7 +108,9 @@ func form(data []byte) (any, error) {
 		return read[kernelForm](data)
 	case "features":
 		return read[featuresForm](data)
-	case "mixture", "average":
+	case "neighbours":
+		return read[neighboursForm](data)
+	case "ensemble", "mixture", "average":
 		return read[expertsForm](data)
 	case "classes":
 		return read[classesForm](data)

@@ -49,7 +49,7 @@ const (
 func (g *graph) op(typ string, in ...ref) ref { return g.node("", typ, nil, in...) }
 
 func (g *graph) node(domain, typ string, attrs []attr, in ...ref) ref {
-	key := sha256.Sum256(operator("", domain, typ, attrs, in))
+	key := sha256.Sum256(operator(nil, domain, typ, attrs, in))
 	out, ok := g.made[key]
 	if !ok {
 		out = g.next()
@@ -61,19 +61,21 @@ func (g *graph) node(domain, typ string, attrs []attr, in ...ref) ref {
 
 // into adds a node whose output has a name of its own.
 func (g *graph) into(out ref, domain, typ string, attrs []attr, in ...ref) {
-	g.nodes.bytes(1, operator(out, domain, typ, attrs, in))
+	g.nodes.bytes(1, operator([]ref{out}, domain, typ, attrs, in))
 	if domain != "" {
 		g.domains[domain] = true
 	}
 }
 
 // operator returns a NodeProto.
-func operator(out ref, domain, typ string, attrs []attr, in []ref) message {
+func operator(out []ref, domain, typ string, attrs []attr, in []ref) message {
 	var m message
 	for _, r := range in {
 		m.text(1, string(r))
 	}
-	m.text(2, string(out))
+	for _, r := range out {
+		m.text(2, string(r))
+	}
 	m.text(4, typ)
 	for _, a := range attrs {
 		m.bytes(5, attribute(a.name, a.value))
@@ -134,6 +136,14 @@ func (g *graph) concat(axis int, in ...ref) ref {
 
 func (g *graph) argMax(x ref) ref {
 	return g.node("", "ArgMax", []attr{{"axis", 1}, {"keepdims", 1}}, x)
+}
+
+// smallest returns the columns, [N,k], of the k smallest numbers of each row of x, the
+// smallest first, and the first columns of equal ones.
+func (g *graph) smallest(x ref, k int) ref {
+	values, columns := g.next(), g.next()
+	g.nodes.bytes(1, operator([]ref{values, columns}, "", "TopK", []attr{{"axis", 1}, {"largest", 0}, {"sorted", 1}}, []ref{x, g.ints(int64(k))}))
+	return columns
 }
 
 // oneHot returns [N,n] numbers, 1 in the column that code [N,1] of int64 names.

@@ -120,10 +120,7 @@ func (c *converter) preprocess(p *prep.Exported, x ref, s space) (ref, space, er
 	case prep.None:
 		return x, s, nil
 	case prep.Unit:
-		norm := c.op("Sqrt", c.sum(c.op("Mul", x, x)))
-		norm = c.op("Where", c.op("Equal", norm, c.scalar(0)), c.scalar(1), norm)
-		x = c.op("Div", x, norm)
-		return c.round(c.clip(x, p.Clip[0], p.Clip[1])), s, nil
+		return c.round(c.clip(c.unitLength(x), p.Clip[0], p.Clip[1])), s, nil
 	case prep.Common:
 		x = c.op("Mul", x, c.scalar(p.Common))
 		return c.round(c.clip(x, p.Clip[0], p.Clip[1])), s, nil
@@ -140,14 +137,23 @@ func (c *converter) preprocess(p *prep.Exported, x ref, s space) (ref, space, er
 	}
 	d := c.op("Sub", x, c.tensor(shift, s.n))
 	y := c.clip(c.op("Mul", d, c.tensor(factor, s.n)), p.Clip[0], p.Clip[1])
-	if slices.Contains(factor, 0) {
+	if slices.Contains(factor, 0) && !p.OnlyListed {
 		known := make([]bool, s.n)
 		for k, f := range factor {
 			known[k] = f != 0
 		}
 		y = c.op("Where", c.tensor(known, s.n), y, c.clip(d, -1, 1))
 	}
-	return c.round(y), s, nil
+	if y = c.round(y); p.UnitLength {
+		y = c.round(c.unitLength(y))
+	}
+	return y, s, nil
+}
+
+// unitLength returns x with the length 1, and 0 where it is 0.
+func (c *converter) unitLength(x ref) ref {
+	norm := c.op("Sqrt", c.sum(c.op("Mul", x, x)))
+	return c.op("Div", x, c.op("Where", c.op("Equal", norm, c.scalar(0)), c.scalar(1), norm))
 }
 
 // hash returns x in slots: in all where they are few, as scales may shift them,
@@ -203,6 +209,8 @@ func (c *converter) score(m any, x ref, s space) (f ref, k int, err error) {
 		f, err = c.kernel(m, x, s)
 	case *featuresForm:
 		f, err = c.waves(m, x, s)
+	case *neighboursForm:
+		f, err = c.neighbours(m, x, s)
 	case *expertsForm:
 		f, err = c.experts(m, x, s)
 	default:
@@ -342,10 +350,74 @@ func (c *converter) waves(m *featuresForm, x ref, s space) (ref, error) {
 	return c.op("Add", f, c.op("MatMul", waves, c.tensor(coef, n, 1))), nil
 }
 
-// experts is a mixture, or an average.
+// neighbours is a vote of nearest neighbours.
+func (c *converter) neighbours(m *neighboursForm, x ref, s space) (ref, error) {
+	n := len(m.Points)
+	if m.Nearest < 1 || n < m.Nearest || len(m.Labels) != n {
+		return "", fmt.Errorf("%d nearest of %d points with %d labels", m.Nearest, n, len(m.Labels))
+	}
+	if err := c.room("the points of nearest neighbours, none left out,", n, s.n); err != nil {
+		return "", err
+	}
+	points := make([]float32, n*s.n)
+	squares := make([]float64, n)
+	beyond := make([]float64, n) // ‖·‖² of what no vector has
+	positive := make([]float64, n)
+	for i := range m.Points {
+		m.Points[i].each(func(j int, v float32) {
+			square := float64(v) * float64(v)
+			squares[i] += square
+			if at, ok := s.column(j); ok {
+				points[i*s.n+at] = v
+			} else {
+				beyond[i] += square
+			}
+		})
+		if m.Labels[i] > 0 {
+			positive[i] = 1
+		}
+	}
+	all := c.wide(points, n, s.n)
+	dot := c.op("MatMul", x, c.node("", "Transpose", []attr{{"perm", []int64{1, 0}}}, all))
+	distance := c.op("Sub", c.tensor(squares, n), c.op("Mul", dot, c.scalar(2))) // less ‖x‖²
+	// In 32 bits, so that equal points are at the same distance, whatever order a
+	// runtime adds in.
+	near := c.smallest(c.cast(c.op("Add", distance, c.sum(c.op("Mul", x, x))), typeFloat), m.Nearest) // [N,k]
+	// Once more without cancellation.
+	apart := c.op("Sub", c.op("Gather", all, near), c.op("Unsqueeze", x, c.ints(1))) // [N,k,s.n]
+	square := c.node("", "ReduceSum", []attr{{"keepdims", 0}}, c.op("Mul", apart, apart), c.ints(2))
+	d := c.op("Sqrt", c.op("Add", square, c.op("Gather", c.tensor(beyond, n), near)))
+	median := c.node("", "Gather", []attr{{"axis", 1}}, d, c.ints(int64(m.Nearest/2)))
+	one := c.scalar(1)
+	w := c.op("Div", one, c.op("Add", c.op("Add", d, c.op("Div", median, c.scalar(10))), c.scalar(1e-9)))
+	share := c.op("Div", c.sum(c.op("Mul", w, c.op("Gather", c.tensor(positive, n), near))), c.sum(w))
+	k, half := c.scalar(float64(m.Nearest)), c.scalar(.5)
+	odds := c.op("Div", c.op("Add", c.op("Mul", k, share), half), c.op("Add", c.op("Mul", k, c.op("Sub", one, share)), half))
+	return c.op("Log", odds), nil
+}
+
+// unit returns the scores f in units of what they usually are, at most most.
+func (t *termForm) unit(c *converter, f ref, most float64) ref {
+	if t.Square == 0 {
+		return c.op("Sign", f)
+	}
+	return c.clip(c.op("Div", f, c.scalar(math.Sqrt(t.Square))), -most, most)
+}
+
+// logOdds returns the log odds of +1 by scores.
+func (t *termForm) logOdds(c *converter, f ref) ref {
+	u := t.unit(c, f, 4)
+	inner := c.clip(u, -.3, .3)
+	sum := c.op("Add", c.op("Mul", inner, c.scalar(t.Slope)), c.op("Mul", c.op("Sub", u, inner), c.scalar(t.Outer)))
+	return c.clip(c.op("Add", sum, c.scalar(t.Offset)), -6, 6)
+}
+
+// experts is an ensemble, an average or a mixture.
 func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
-	var parts []ref
-	for _, e := range m.Experts {
+	var parts, shared []ref
+	var shares float64
+	for i := range m.Experts {
+		e := &m.Experts[i]
 		p, err := scaling(e.Preprocessing)
 		if err != nil {
 			return "", err
@@ -364,32 +436,47 @@ func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 		}
 		one := len(m.Experts) == 1 && m.Kind == "mixture"
 		switch {
-		case m.Kind == "average":
-			f = c.op("Mul", f, c.scalar(e.Weight))
-		case one && e.Square != 0:
-			f = c.op("Mul", f, c.scalar(e.Slope/math.Sqrt(e.Square)))
-		case one:
-			f = c.op("Mul", f, c.scalar(e.Slope))
-		default:
-			u := c.op("Sign", f)
-			if e.Square != 0 {
-				u = c.op("Div", f, c.scalar(math.Sqrt(e.Square)))
+		case m.Kind == "ensemble":
+			for _, t := range e.Terms {
+				odds := t.logOdds(c, f)
+				parts = append(parts, c.op("Mul", odds, c.scalar(t.Weight)))
+				if t.Share > 0 {
+					shares += t.Share
+					shared = append(shared, c.op("Mul", c.sigmoid(odds), c.scalar(t.Share)))
+				}
 			}
-			probability := c.clip(c.sigmoid(c.op("Mul", c.clip(u, -3, 3), c.scalar(e.Slope))), .02, .98)
-			f = c.op("Mul", c.op("Sub", probability, c.scalar(.5)), c.scalar(2*e.Weight))
+		case m.Kind == "average":
+			parts = append(parts, c.op("Mul", f, c.scalar(e.Weight)))
+		case one && e.Square != 0:
+			return c.op("Mul", f, c.scalar(e.Slope/math.Sqrt(e.Square))), nil
+		case one:
+			return c.op("Mul", f, c.scalar(e.Slope)), nil
+		default:
+			probability := c.clip(c.sigmoid(c.op("Mul", e.unit(c, f, 3), c.scalar(e.Slope))), .02, .98)
+			parts = append(parts, c.op("Mul", c.op("Sub", probability, c.scalar(.5)), c.scalar(2*e.Weight)))
 		}
-		parts = append(parts, f)
 	}
-	if len(parts) == 0 {
-		return "", fmt.Errorf("a %s without experts", m.Kind)
-	}
-	f := parts[0]
-	for _, part := range parts[1:] {
-		f = c.op("Add", f, part)
-	}
-	if m.Kind == "average" || len(parts) == 1 {
+	// A constant for each row, so that there is a sum if there are no experts.
+	f := c.op("Add", c.sum(c.op("Mul", x, c.scalar(0))), c.scalar(m.Bias))
+	f = c.total(f, parts)
+	one := c.scalar(1)
+	switch m.Kind {
+	case "ensemble":
+		if m.Mixed > 0 && shares > 0 {
+			p := c.op("Div", c.total(shared[0], shared[1:]), c.scalar(shares))
+			f = c.op("Add", f, c.op("Mul", c.op("Log", c.op("Div", p, c.op("Sub", one, p))), c.scalar(m.Mixed)))
+		}
+		return c.clip(f, -8, 8), nil
+	case "average":
 		return f, nil
 	}
-	one := c.scalar(1)
 	return c.op("Log", c.op("Div", c.op("Add", one, f), c.op("Sub", one, f))), nil
+}
+
+// total returns f and the parts, added up.
+func (c *converter) total(f ref, parts []ref) ref {
+	for _, part := range parts {
+		f = c.op("Add", f, part)
+	}
+	return f
 }

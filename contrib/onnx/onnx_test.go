@@ -297,6 +297,9 @@ func learned(t *testing.T, spec algos.Spec, env algos.Env, options map[string]st
 		t.Fatal(err)
 	}
 	pipe := pipeline.Pipeline{Learner: name, Task: env.Task, Options: options, Signature: s, Transform: tr, Model: l.Model()}
+	if l, ok := l.(algos.Publisher); ok && s.Dim == 0 { // has other weights
+		pipe.Model = l.Published()
+	}
 	if env.Classes > 2 {
 		pipe.Softmax = &calibrate.Softmax{Slope: 1.5, Scale: .7}
 	} else if env.Task == algos.Classify {
@@ -332,7 +335,7 @@ func terms(m plainModel, x stream.Vec) float64 {
 	}
 	sum := 0.
 	switch m.Kind {
-	case "mixture", "average": // of experts that have an opinion of at most 3 each
+	case "ensemble", "average", "mixture": // whose experts have terms of at most 6
 		sum = 10
 	case "classes":
 		for _, part := range m.Parts {
@@ -423,6 +426,25 @@ func vectors(r *rand.Rand, n, dim, filled int) []*stream.Example {
 	return out
 }
 
+// ask makes examples of so many features the rows of the case.
+func (c *onnxCase) ask(xs []*stream.Example, dim int) {
+	data := make([]any, len(xs)*dim)
+	for i := range data {
+		data[i] = 0.
+	}
+	for i, x := range xs {
+		c.xs = append(c.xs, x.X)
+		for k, v := range x.X.Val {
+			j := k
+			if x.X.Idx != nil {
+				j = int(x.X.Idx[k])
+			}
+			data[i*dim+j] = float64(v)
+		}
+	}
+	c.inputs = []given{{"x", "double", []int{len(xs), dim}, data}}
+}
+
 // TestVectors: models of all learners, kernels, scales and hashes decide in ONNX
 // Runtime as they do here.
 func TestVectors(t *testing.T) {
@@ -448,24 +470,14 @@ func TestVectors(t *testing.T) {
 		if filled == dim {
 			sig.Dim = dim
 		}
-		xs := vectors(r, 160+rows, dim, filled)
-		c := learned(t, spec, algos.Env{Seed: 1, Task: task, Classes: classes}, options, xs[:160], o, sig)
+		n, xs := 160, vectors(r, 160+rows, dim, filled)
+		if spec.Name == "adaptive" && task == algos.Classify { // needs more for all kinds of experts
+			xs = append(vectors(rand.New(rand.NewPCG(5, uint64(dim))), 480, dim, filled), xs...)
+			n += 480
+		}
+		c := learned(t, spec, algos.Env{Seed: 1, Task: task, Classes: classes}, options, xs[:n], o, sig)
 		c.name = fmt.Sprintf("%s %s %d %v, %d of %d, %s", spec.Name, task, classes, options, filled, dim, c.p.Preprocessing())
-		data := make([]any, rows*dim)
-		for i := range data {
-			data[i] = 0.
-		}
-		for i, x := range xs[160:] {
-			c.xs = append(c.xs, x.X)
-			for k, v := range x.X.Val {
-				j := k
-				if x.X.Idx != nil {
-					j = int(x.X.Idx[k])
-				}
-				data[i*dim+j] = float64(v)
-			}
-		}
-		c.inputs = []given{{"x", "double", []int{rows, dim}, data}}
+		c.ask(xs[n:], dim)
 		cases = append(cases, c)
 	}
 	for _, spec := range registry.All {
@@ -505,6 +517,16 @@ func TestVectors(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range []string{"panel", "alone"} { // mixtures, which are no longer made
+		p, err := predictor.Load("../../predictor/testdata/" + name + ".ssm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sig := p.Signature()
+		c := &onnxCase{kind: "mixture", name: name + " of an earlier version", p: p, terms: func(stream.Vec) float64 { return 10 }}
+		c.ask(vectors(rand.New(rand.NewPCG(5, 6)), rows, sig.Index, sig.Index), sig.Index)
+		cases = append(cases, c)
+	}
 	for _, classes := range []int{0, 2, 3} {
 		task := algos.Classify
 		if classes == 0 {
@@ -512,6 +534,11 @@ func TestVectors(t *testing.T) {
 		}
 		add(lssvm.Spec, task, classes, map[string]string{}, 7, 7, prep.Options{Scale: prep.Standard})
 	}
+	adaptive, err := registry.Lookup("adaptive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(adaptive, algos.Classify, 0, map[string]string{}, 600, 6, prep.Options{}) // its experts are others where there are many features
 	report(t, cases)
 }
 

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,7 +62,7 @@ func TestRefused(t *testing.T) {
 	if _, err := onnx.Convert(document(2, "", "", linearModel), onnx.Options{MaxNumbers: 3}); !errors.As(err, &limit) {
 		t.Errorf("numbers beyond the limit: %v", err)
 	}
-	for _, doc := range []string{"", "{}", `{"format":"streamsvm-model","version":3}`, string(document(2, "", "", `{"kind":"tree"}`)), string(document(2, "", `{"scale":"minmax","index":[7],"shift":[],"factor":[]}`, linearModel))} {
+	for _, doc := range []string{"", "{}", `{"format":"streamsvm-model","version":3}`, string(document(2, "", "", `{"kind":"tree"}`)), string(document(2, "", "", `{"kind":"neighbours","nearest":2,"points":[[1]],"labels":[1]}`)), string(document(2, "", `{"scale":"minmax","index":[7],"shift":[],"factor":[]}`, linearModel))} {
 		if _, err := onnx.Convert([]byte(doc), onnx.Options{}); err == nil {
 			t.Errorf("%s is converted", doc)
 		}
@@ -93,21 +95,62 @@ func TestListed(t *testing.T) {
 			}
 		}
 	}
+	out := run(t, python, dir, 2)
+	// f = 1 + 3·½·1 + 5·¼ + 7·1, feature 3 having no scale, and 1 − 5.
+	want := `{"label": [1.0, -1.0], "decision": [10.75, -4.0]}
+{"label": ["a", "c"], "decision": [10.75, -1.0, 1.75, -4.0, -1.0, 3.0]}
+`
+	if out != want {
+		t.Errorf("%s, want %s", out, want)
+	}
+}
+
+// run runs the models of dir.
+func run(t *testing.T, python, dir string, models int) string {
+	t.Helper()
 	script, err := filepath.Abs("testdata/run.py")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), python, script, "2")
+	cmd := exec.CommandContext(t.Context(), python, script, strconv.Itoa(models))
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// f = 1 + 3·½·1 + 5·¼ + 7·1, feature 3 having no scale, and 1 − 5.
-	want := `{"label": [1.0, -1.0], "decision": [10.75, -4.0]}
-{"label": ["a", "c"], "decision": [10.75, -1.0, 1.75, -4.0, -1.0, 3.0]}
-`
-	if string(out) != want {
-		t.Errorf("%s, want %s", out, want)
+	return string(out)
+}
+
+// TestEnsemble: features that an expert does not list are left out before its inputs are
+// scaled to length 1, the first of equal points votes, and log odds are bounded.
+func TestEnsemble(t *testing.T) {
+	python, dir := onnxPython(t), t.TempDir()
+	const model = `{"kind":"ensemble","bias":0.5,"mixed":2,"experts":[
+		{"name":"o","preprocessing":{"hash":0,"scale":"standard","fill":false,"index":[0,1],"shift":[0,0],"factor":[1,1],"clip":[-5,5],"only_listed":true,"unit_length":true},
+			"model":{"kind":"linear","bias":0,"weights":[1,1]},"terms":[{"square":1,"slope":2,"outer":1,"offset":0,"weight":1},{"square":0.01,"slope":1,"outer":1,"offset":1,"weight":%g,"share":0}]},
+		{"name":"n","preprocessing":{"hash":0,"scale":"none","clip":[-1,1]},
+			"model":{"kind":"neighbours","nearest":1,"points":[[9,9],[3,5],[3,5]],"labels":[-1,1,-1]},"terms":[{"square":0,"slope":1,"outer":2,"offset":1,"weight":0.25,"share":4},{"square":0,"slope":0,"offset":0,"weight":0,"share":2}]}]}`
+	// The inputs are (3, 4, 9)/5 without the 9, so the first score is 1.4, which is at
+	// most 4 in units of 0.1.
+	var want []float64
+	for i, weight := range []float64{0.1, 7} {
+		m, err := onnx.Convert(document(3, "", "", fmt.Sprintf(model, weight)), onnx.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, data := range map[string][]byte{"onnx": m.Bytes, "json": []byte(`[{"name":"x","type":"double","shape":[1,3],"data":[3,4,9]}]`)} {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.%s", i, name)), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := (4/(1+math.Exp(-2.7)) + 2*0.5) / 6
+		want = append(want, min(0.5+2*0.3+1.1+weight*(4+1)+0.25*(0.3+2*0.7+1)+2*math.Log(p/(1-p)), 8))
+	}
+	answers := json.NewDecoder(strings.NewReader(run(t, python, dir, len(want))))
+	for i, f := range want {
+		var got struct{ Decision []float64 }
+		if err := answers.Decode(&got); err != nil || len(got.Decision) != 1 || !(math.Abs(got.Decision[0]-f) <= 1e-6) {
+			t.Errorf("model %d: %v, want %v: %v", i, got.Decision, f, err)
+		}
 	}
 }

@@ -39,8 +39,8 @@ type confusion struct {
 	k       int      // number of classes
 	hits    []uint64 // k × k: row y, column p
 	count   []uint64 // examples of each class
-	stayed  uint64  // labels equal to the previous one
-	largest float64 // labels of the class that was the most frequent before; NaN in a state from before they were counted
+	stayed  uint64   // labels equal to the previous one
+	largest float64  // labels of the class that was the most frequent before; NaN in a state from before they were counted
 }
 
 func twoClasses() confusion {

@@ -1,7 +1,8 @@
 package prep
 
 // Exported is the plain form of a Transform, as described in docs/formats/plain.md.
-// All fields are always present.
+// All fields are always present, except the last two, which can be true only in an
+// expert's preprocessing.
 type Exported struct {
 	// Hash is the number of slots into which features are hashed first, or 0.
 	Hash  int    `json:"hash"`
@@ -19,6 +20,10 @@ type Exported struct {
 	// Clip has the smallest and the largest value of a scaled feature with a
 	// nonzero factor.
 	Clip [2]float64 `json:"clip"`
+	// OnlyListed says that features that are not listed become 0, and UnitLength that
+	// the scaled vector is divided by its length.
+	OnlyListed bool `json:"only_listed,omitempty"`
+	UnitLength bool `json:"unit_length,omitempty"`
 }
 
 // Export returns the plain form of the transform. For Running it has the present

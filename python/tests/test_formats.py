@@ -24,11 +24,9 @@ def test_examples_of_the_docs() -> None:
     assert (model.learner, model.task, model.labels, model.options) == ("sbp", "classify", [0, 1], {"gamma": "0.5"})
     assert model.decision([[0.5, 2]]) == pytest.approx(1.4951, abs=1e-4)
     assert model.predict([[0.5, 2], [1, -1]]).tolist() == [1, 1]
-    kernel, packed, linear, features = (wire.hexdump("models.md", k) for k in range(4))
-    assert _forms.read("scs", kernel).scores(Dense(X)) == pytest.approx(1.4951, abs=1e-4)
+    packed, linear = (wire.hexdump("models.md", k) for k in range(2))
     assert _forms.read("scs", packed).scores(Dense(X)) == pytest.approx(1.4951, abs=1e-4)
     assert _forms.read("online", linear).scores(Dense(X)) == pytest.approx(2.5)
-    assert _forms.read("dsg", features).scores(Dense(X)) == pytest.approx(0.58254, abs=1e-5)
     base = b"0123456789 the quick brown fox jumps over the lazy dog"
     assert _topic.patch(base, wire.hexdump("delta.md")) == b"0123456789! the quick brown fox jumps over the lazy cat"
     text = (wire.DOCS / "formats" / "model-topic.md").read_text().split("## Example")[1].split("```\n")[3].split("```")[0]

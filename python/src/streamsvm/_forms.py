@@ -77,6 +77,13 @@ class Linear(Form):
         return self.bias + x.total(np.where(known, x.val * self.weights[np.where(known, x.idx, 0)] if n else 0.0, 0.0))
 
 
+def _kernel(f: Fields) -> tuple[int, float, float, int, float]:
+    """Kind, gamma, coef0, degree and bias of a kernel."""
+    f.group("kernel")
+    kind = f.integer("kind", 0, 3)
+    return kind, f.number("gamma"), f.number("coef0"), f.integer("degree", 0, 64), f.number("bias")
+
+
 def _listed(f: Fields, dim: int, n: int) -> tuple[I64, Sparse]:
     """The features that points have, and the points as vectors of these."""
     f.flag("sparse")
@@ -193,10 +200,7 @@ class Kernel(Form):
         packed = f.next("coef32")
         coef = f.floats("coef32", "<f4").astype(np.float64) if packed else np.zeros(0)
         f.group("points")
-        f.group("kernel")
-        kind = f.integer("kind", 0, 3)
-        gamma, coef0 = f.number("gamma"), f.number("coef0")
-        degree, bias = f.integer("degree", 0, 64), f.number("bias")
+        kind, gamma, coef0, degree, bias = _kernel(f)
         dim = f.integer("dim", 0, 1 << 31)
         if packed:
             n = len(coef)
@@ -209,8 +213,12 @@ class Kernel(Form):
         f.end()
         if len(coef) != n:
             raise f.fail(f"coef: {len(coef)} coefficients for {n} points")
+        return Kernel.of(kind, gamma, coef0, degree, bias, cols, points, coef, offset)
+
+    @staticmethod
+    def of(kind: int, gamma: float, coef0: float, degree: int, bias: float, cols: I64, points: Sparse, coef: F64, offset: float) -> Kernel:
         dense = None
-        if n * len(cols) <= max(2 * _ROOM, 4 * len(points.val)):
+        if len(coef) * len(cols) <= max(2 * _ROOM, 4 * len(points.val)):
             dense = points.take(np.arange(len(cols))).astype(np.float64)
         return Kernel(kind, gamma, coef0, degree, bias, cols, points, coef, offset, dense)
 
@@ -218,10 +226,10 @@ class Kernel(Form):
         out = np.full(len(x), self.offset + self.bias * float(self.coef.sum()))
         width = max(len(self.coef), len(self.cols)) if self._dense is not None else len(self.points.sparse().val)
         for start, end, part in parts(x, width):
-            out[start:end] += self._values(part) @ self.coef
+            out[start:end] += self.values(part) @ self.coef
         return out
 
-    def _values(self, x: Rows) -> F64:
+    def values(self, x: Rows) -> F64:
         """K of each vector and each point."""
         z = x.take(self.cols).astype(np.float64)
         if self.kind == 3:
@@ -234,14 +242,14 @@ class Kernel(Form):
         if self.kind == 2:
             return np.asarray((self.gamma * dots + self.coef0) ** self.degree)
         dots *= -2
-        dots += self._norms
+        dots += self.norms
         dots += (np.einsum("ij,ij->i", z, z) + self._beyond(x, np.square))[:, None]
         np.maximum(dots, 0, out=dots)
         dots *= -self.gamma
         return np.exp(dots, out=dots)
 
     @cached_property
-    def _norms(self) -> F64:
+    def norms(self) -> F64:
         p = self.points.sparse()
         return p.total(p.val.astype(np.float64) ** 2)
 
@@ -400,22 +408,9 @@ class Panel(Form):
         f.end()
 
     def _read_linear(self, f: Fields) -> None:
-        f.group("inputs")
-        wide, count = f.flag("wide"), f.number("count")
-        mean, m2, most = f.floats("mean"), f.floats("m2"), f.floats("most")
-        if len(mean) != len(m2) or (m2 < 0).any() or (most < 0).any() or len(mean if wide else most):
-            raise f.fail("mean: means, sums and sizes do not go together")
-        size = most if wide else np.sqrt(m2 / max(count, 1))
-        with np.errstate(divide="ignore"):
-            # As good as 0, which would mean something else.
-            factor = np.where(size > 0, 1 / size, 1e-300)
-        shift = np.zeros(len(most)) if wide else mean
-        self._cut = None if wide else len(mean)
-        self._inputs = Transform(0, "standard", not wide, np.arange(len(factor)), shift, factor, 0.0, -5.0, 5.0)
+        self._inputs = _Inputs(f)
         self._linear = [(f.floats("w"), f.number("b")) for _ in range(_LINEAR + _IN_FEATURES)]
-        self._dim = f.integer("random_features", 0, len(mean))
-        seed = f.integer("seed", 0)
-        self._waves = _draws.waves(self._dim, seed) if self._dim else None
+        self._inputs.read_waves(f)
 
     def scores(self, x: Rows) -> F64:
         said = np.full((len(x), _EXPERTS), self._unknown)
@@ -438,28 +433,199 @@ class Panel(Form):
         return np.asarray(np.log((1 + 2 * q) / (1 - 2 * q)))
 
     def _say_linear(self, x: Rows, said: F64) -> None:
-        if self._cut is not None:
-            x = Dense(x.take(np.arange(self._cut)))
         z = self._inputs.apply(x)
         for k, (w, b) in enumerate(self._linear[:_LINEAR]):
-            said[:, _MACHINES + k] = Linear(b, w).scores(_known(z, len(self._inputs.index)))
-        if self._waves is None:
-            return
-        freq, phase = self._waves
+            said[:, _MACHINES + k] = Linear(b, w).scores(z)
+        if self._inputs.waves is not None:
+            phi = self._inputs.random_features(z)
+            for k, (w, b) in enumerate(self._linear[_LINEAR:]):
+                said[:, _MACHINES + _LINEAR + k] = Linear(b, w).scores(phi)
+
+
+class _Inputs:
+    """The features as most experts take them: standardised, or divided by their largest size."""
+
+    waves: tuple[F32, F32] | None = None
+
+    def __init__(self, f: Fields) -> None:
+        f.group("inputs")
+        self.wide, count = f.flag("wide"), f.number("count")
+        mean, m2, most = f.floats("mean"), f.floats("m2"), f.floats("most")
+        if len(mean) != len(m2) or (m2 < 0).any() or (most < 0).any() or len(mean if self.wide else most):
+            raise f.fail("mean: means, sums and sizes do not go together")
+        size = most if self.wide else np.sqrt(m2 / max(count, 1))
+        with np.errstate(divide="ignore"):
+            # As good as 0, which would mean something else.
+            factor = np.where(size > 0, 1 / size, 1e-300)
+        shift = np.zeros(len(most)) if self.wide else mean
+        self.features = len(factor)
+        self._scale = Transform(0, "standard", not self.wide, np.arange(len(factor)), shift, factor, 0.0, -5.0, 5.0)
+
+    def read_waves(self, f: Fields) -> None:
+        self._dim = f.integer("random_features", 0, 0 if self.wide else self.features)
+        seed = f.integer("seed", 0)
+        if self._dim:
+            self.waves = _draws.waves(self._dim, seed)
+
+    def apply(self, x: Rows) -> Rows:
+        if not self.wide:
+            x = Dense(x.take(np.arange(self.features)))
+        z = self._scale.apply(x)
+        if isinstance(z, Dense):
+            return Dense(z.x[:, : self.features])
+        return Sparse(z.ptr, z.idx, np.where(z.idx < self.features, z.val, np.float32(0)), z.dim)
+
+    def random_features(self, z: Rows) -> Rows:
+        """256 random Fourier features and then the inputs."""
+        assert self.waves is not None
+        freq, phase = self.waves
         part = z.take(np.arange(self._dim)).astype(np.float64)
         turns = part @ freq.T + phase
         turns -= np.rint(turns)
         phi = np.hstack([np.cos(2 * np.pi * turns) * math.sqrt(2 / 256), part / math.sqrt(self._dim)])
-        for k, (w, b) in enumerate(self._linear[_LINEAR:]):
-            n = min(len(w), phi.shape[1])
-            said[:, _MACHINES + _LINEAR + k] = b + phi[:, :n] @ w[:n]
+        return Dense(phi.astype(np.float32))
 
 
-def _known(z: Rows, n: int) -> Rows:
-    """Only the first n features."""
-    if isinstance(z, Dense):
-        return Dense(z.x[:, :n])
-    return Sparse(z.ptr, z.idx, np.where(z.idx < n, z.val, np.float32(0)), z.dim)
+_NEAREST, _NEAR_LEAST, _NEAR_FEW, _NEAR_MANY, _NEAR_DIM = 5, 8, 512, 2048, 64
+
+
+class _Neighbours:
+    """The newest points, of which the nearest vote: those of all, or of the newest 512."""
+
+    _labels = np.zeros(0)
+
+    def __init__(self, f: Fields) -> None:
+        f.group("points")
+        if not f.flag("there"):
+            return
+        f.group("points")
+        _kernel(f)
+        dim, n = f.integer("dim", 1, 1 << 31), f.integer("points", 1, _NEAR_MANY)
+        cols, points = _listed(f, dim, n)
+        self._labels, ahead = f.floats("y"), f.integer("next", 0, n - 1)
+        if len(self._labels) != n or ahead and n < _NEAR_MANY or (abs(self._labels) != 1).any():
+            raise f.fail("points: lengths do not go together")
+        # The first number of a point is half the square of its length, and no feature.
+        first = int((cols[:1] == 0).sum())
+        kept = points.idx >= first
+        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[points.ptr]
+        points = Sparse(ptr, points.idx[kept] - first, points.val[kept], len(cols) - first)
+        self._points = Kernel.of(1, 0.0, 0.0, 0, 0.0, cols[first:] - 1, points, self._labels, 0.0)
+        self._long = dim <= _NEAR_DIM + 1
+        if n < _NEAR_MANY:
+            self._few = np.arange(max(0, n - _NEAR_FEW), n)
+        else:
+            self._few = np.sort((ahead + n - _NEAR_FEW + np.arange(_NEAR_FEW)) % n)
+
+    def scores(self, z: Rows, long: bool) -> F64:
+        out = np.zeros(len(z))
+        if len(self._labels) < _NEAR_LEAST or long and not self._long:
+            return out
+        at = np.arange(len(self._labels)) if long else self._few
+        for start, end, part in parts(z, len(self._labels)):
+            s = part.sparse()
+            square = s.total(s.val.astype(np.float64) ** 2)[:, None]
+            d = np.maximum(square + self._points.norms[at] - 2 * self._points.values(part)[:, at], 0)
+            out[start:end] = _vote(np.where(d < 1e-10 * square, 0, d), self._labels[at])
+        return out
+
+
+def _vote(d: F64, labels: F64) -> F64:
+    """The log odds by votes of the nearest points, given squared distances."""
+    rows, left = np.arange(len(d)), d.astype(np.float32)  # rounded, equal points are at the same distance
+    near = np.empty((len(d), _NEAREST), np.int64)
+    for k in range(_NEAREST):
+        near[:, k] = left.argmin(axis=1)  # the first of several
+        left[rows, near[:, k]] = np.inf
+    distance = np.sqrt(d[rows[:, None], near])
+    w = 1 / (distance + distance[:, _NEAREST // 2, None] / 10 + 1e-9)
+    q = np.where(labels[near] > 0, w, 0).sum(axis=1) / w.sum(axis=1)
+    return np.asarray(np.log((_NEAREST * q + 0.5) / (_NEAREST * (1 - q) + 0.5)))
+
+
+class Ensemble(Form):
+    """f(x) = bias + Σ w L + v logit(Σ q σ(L)/Σ q), at most ±8, over terms of experts, whose
+    log odds L are a function of the score with two slopes."""
+
+    def __init__(self, data: bytes) -> None:
+        f = Fields(data, "ensemble")
+        n = f.integer("experts", 0, 64)
+        self._inputs: _Inputs | None = None
+        self._near: _Neighbours | None = None
+        if f.flag("inputs"):
+            self._inputs = _Inputs(f)
+            self._inputs.read_waves(f)
+            if f.flag("neighbours"):
+                self._near = _Neighbours(f)
+        self._experts = [self._expert(f) for _ in range(n)]
+        self._terms = []
+        for _ in range(f.count("terms")):
+            e = f.integer("expert", 0, n - 1)
+            names = ("square", "slope", "outer", "offset", "weight", "share")
+            square, slope, outer, offset, weight, share = (f.number(name) for name in names)
+            if min(square, slope, outer, share) < 0:
+                raise f.fail("terms: a number is negative")
+            self._terms.append((e, square, slope, outer, offset, weight, share))
+        self._bias, self._mixed = f.number("bias"), f.number("mixed")
+        f.end()
+
+    def _expert(self, f: Fields) -> tuple[Transform | int, Form]:
+        """What it takes, a scaling of its own or one of the inputs, and what it computes."""
+        f.group("expert")
+        f.text("name")
+        kind = f.text("kind")
+        if kind in ("expansion", "features"):
+            f.group("transform")
+            t = Transform.read(f)
+            data = f.blob("model")
+            return t, Kernel.read(data) if kind == "expansion" else Features(data)
+        if kind == "constant":
+            return _AS_IT_IS, Linear(f.number("value"), np.zeros(0))
+        if kind == "neighbours":
+            long = f.integer("window") == 1
+            if self._near is None:
+                raise f.fail("kind: the points are missing")
+            return _ON_Z, _Vote(self._near, long)
+        if kind != "linear":
+            raise f.fail(f"kind: {kind!r} is not known")
+        form, w, b = f.integer("form", _ON_Z, _ON_PHI), f.floats("w"), f.number("b")
+        if self._inputs is None or form == _ON_PHI and self._inputs.waves is None:
+            raise f.fail("form: the inputs are missing")
+        return form, Linear(b, w)
+
+    def scores(self, x: Rows) -> F64:
+        views = {_AS_IT_IS: x}
+        if self._inputs:
+            z = self._inputs.apply(x)
+            views |= {_ON_Z: z, _ON_ROW: _UNIT.apply(z) if self._inputs.wide else z}
+            if self._inputs.waves is not None:
+                views[_ON_PHI] = self._inputs.random_features(z)
+        s = [m.scores(views[t] if isinstance(t, int) else t.apply(x)) for t, m in self._experts]
+        f, p, shares = np.full(len(x), self._bias), np.zeros(len(x)), 0.0
+        for e, square, slope, outer, offset, weight, share in self._terms:
+            u = (s[e] / math.sqrt(square)).clip(-4, 4) if square else np.sign(s[e])
+            inner = u.clip(-0.3, 0.3)
+            odds = (slope * inner + outer * (u - inner) + offset).clip(-6, 6)
+            f += weight * odds
+            p += share * sigmoid(odds)
+            shares += share
+        if self._mixed > 0 and shares > 0:
+            p /= shares
+            f += self._mixed * np.log(p / (1 - p))
+        return f.clip(-8, 8)
+
+
+@dataclass(frozen=True)
+class _Vote(Form):
+    near: _Neighbours
+    long: bool
+
+    def scores(self, x: Rows) -> F64:
+        return self.near.scores(x, self.long)
+
+
+_ON_Z, _ON_ROW, _ON_PHI, _AS_IT_IS = range(4)
+_UNIT = Transform(0, "unit", False, np.arange(0), np.zeros(0), np.zeros(0), 0.0, -1e15, 1e15)
 
 
 _KERNELS = {"scs", "sbp"}
@@ -487,5 +653,5 @@ def read(learner: str, data: bytes) -> Form:
     if learner in _FEATURES:
         return Features(data)
     if learner == "adaptive":
-        return Panel(data)
+        return Ensemble(data) if Fields(data, "ensemble").next("experts") else Panel(data)
     raise FormatError(f"models of the learner {learner!r} are not known to this version of the package")

@@ -1,0 +1,75 @@
+package adaptive
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/plain"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// TestExportNeighbours: the exported points of both windows give the same votes, however
+// often the ring has been filled. Every example comes three times, with different labels,
+// so that the order counts.
+func TestExportNeighbours(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	e := &neighbours{}
+	var x []float32
+	for n := 1; n <= 2*nearMany+100; n++ {
+		if n%3 == 1 {
+			x = []float32{float32(r.NormFloat64()), float32(r.NormFloat64()), 0}
+		}
+		e.add(stream.Vec{Val: x}, math.Copysign(1, r.NormFloat64()))
+		if !slices.Contains([]int{nearLeast, nearFew, nearFew + 100, nearMany - 1, nearMany, nearMany + 100, 2*nearMany - 100, 2*nearMany + 100}, n) {
+			continue
+		}
+		for range 20 {
+			z := stream.Vec{Val: []float32{float32(r.NormFloat64()), float32(r.NormFloat64()), 0}}
+			few, many := e.scores(z)
+			for second, want := range []score{few, many} {
+				form, err := nearFunction{e, second == 1}.export(plain.Options{Numbers: math.MaxInt})
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := form.(exportedNeighbours)
+				if want := min(n, []int{nearFew, nearMany}[second]); len(m.Points) != want {
+					t.Fatalf("%d points of %d in window %d, want %d", len(m.Points), n, second, want)
+				}
+				if got := vote(m, z.Val); !want.ok || !(math.Abs(got-want.f) <= 1e-3) {
+					t.Fatalf("after %d points, window %d: %g, want %v", n, second, got, want)
+				}
+			}
+		}
+	}
+	if _, err := (nearFunction{e, false}).export(plain.Options{Numbers: 100}); err == nil {
+		t.Error("more numbers than allowed are exported")
+	}
+}
+
+// vote computes what docs/formats/plain.md says.
+func vote(m exportedNeighbours, x []float32) float64 {
+	type neighbour struct{ d, y float64 }
+	var all []neighbour
+	for i, p := range m.Points {
+		var square float64
+		for j, v := range p.([]float32) {
+			square += math.Pow(float64(v)-float64(x[j]), 2)
+		}
+		all = append(all, neighbour{math.Sqrt(square), m.Labels[i]})
+	}
+	slices.SortStableFunc(all, func(a, b neighbour) int { return cmp.Compare(a.d, b.d) })
+	var positive, sum float64
+	for _, n := range all[:m.Nearest] {
+		w := 1 / (n.d + all[m.Nearest/2].d/10 + 1e-9)
+		sum += w
+		if n.y > 0 {
+			positive += w
+		}
+	}
+	k := float64(m.Nearest)
+	p := (k*positive/sum + 0.5) / (k + 1)
+	return math.Log(p / (1 - p))
+}
