@@ -4,7 +4,7 @@ import "github.com/streamsvm/streamsvm/algos"
 
 // options are the learner's options; the tags say what they mean.
 type options struct {
-	Panel string `opt:"panel" default:"auto" enum:"auto,full,small" doc:"the experts; small, as always with more than 512 features: without random features and without the longest windows; auto is small for more than two classes, which have a panel each"`
+	Panel string `opt:"panel" default:"auto" enum:"auto,full,small" doc:"the experts; small, as beyond 512 features: without random features and the longest windows; auto: small for more than two classes, full for others"`
 	Loss  string `opt:"loss" default:"squared" enum:"squared,absolute" doc:"of a regression"`
 }
 
