@@ -166,7 +166,7 @@ func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
 	}
 	if m.near != nil {
 		q := *m.near // a model is used by several goroutines
-		q.products, q.val, q.idx = nil, nil, nil
+		q.products, q.x, q.val, q.idx = nil, nil, nil, nil
 		b.few, b.many = make([]score, len(xs)), make([]score, len(xs))
 		for i, z := range b.zs {
 			b.few[i], b.many[i] = q.scores(z)

@@ -38,7 +38,7 @@ type neighbours struct {
 	many     score     // of the long window, for the example that was scored last
 	products []float32 // scratch
 	query    [1]stream.Vec
-	val      []float32
+	x, val   []float32
 	idx      []int32
 }
 
@@ -150,7 +150,7 @@ func (e *neighbours) scores(z stream.Vec) (few, many score) {
 		}
 	}
 	if long {
-		e.points.Block(e.products, n, e.query[:], 0, n)
+		e.x = e.points.Values(e.x, e.products, n, e.query[:], 0, n)
 		scan(&b, 0, n)
 	}
 	// The newest few are a stretch of the ring that may go over its end.
@@ -162,7 +162,7 @@ func (e *neighbours) scores(z stream.Vec) (few, many score) {
 	for _, p := range parts {
 		if lo, hi := p[0], p[1]; lo < hi {
 			if !long {
-				e.points.Block(e.products[lo:], hi-lo, e.query[:], lo, hi)
+				e.x = e.points.Values(e.x, e.products[lo:], hi-lo, e.query[:], lo, hi)
 			}
 			scan(&a, lo, hi)
 		}
