@@ -17,10 +17,11 @@ bounds are .01 and 4 %. The base rate is the log loss of predicting the share of
 labels so far.
 
 The constants of adaptive were chosen on the streams of DEVELOPMENT; those of SHOWING were
-named before anything had been measured on them. All are in file order but for
-skin_nonskin, whose first 50,859 rows are of one class: it is shuffled. Files of LIBSVM's
-collection are read from $STREAMSVM_DATA or ../shared/data; streams that are not there are
-left out, with a message. The others are generated, the same on every machine.
+named before anything had been measured on them. All are in file order, which in magic04 and
+w8a is one class after the other; magic04-shuffled, w8a-shuffled and skin_nonskin, the first
+50,859 rows of which are of one class, are shuffled. Files of LIBSVM's collection are read from $STREAMSVM_DATA or
+../shared/data; streams that are not there are left out, with a message. The other streams are
+generated, the same on every machine.
 
 --results keeps what was measured in FILE, and measures only what is not there yet.
 --markdown prints a row for each stream as docs/measured/adaptive.md has it. All of it takes
@@ -153,12 +154,13 @@ def drifting(generator):
 
 DEVELOPMENT = {
     "elec2": file("elec2"), "usenet1": file("usenet1"), "skin_nonskin": file("skin_nonskin", 40000, shuffle=True),
-    "ijcnn1": file("ijcnn1.train"), "magic04": file("magic04"), "census_nominal": file("census_nominal.train", 30000),
+    "ijcnn1": file("ijcnn1.train"), "magic04": file("magic04"), "magic04-shuffled": file("magic04", shuffle=True),
+    "census_nominal": file("census_nominal.train", 30000),
     "heart_failure": file("heart_failure"), "reuters_moneyfx": file("reuters_moneyfx.train"),
     "sea": generated("sea", "block=5000"), "hyperplane": generated("hyperplane"), "rbf": generated("rbf", "speed=0.001"),
 }
 SHOWING = {
-    "covtype15k": file("covtype15k"), "winequality": file("winequality"), "w8a": file("w8a.train"),
+    "covtype15k": file("covtype15k"), "winequality": file("winequality"), "w8a": file("w8a.train"), "w8a-shuffled": file("w8a.train", shuffle=True),
     "mnist8": file("mnist8.train", 10000), "a9a": file("a9a.train"),
     "agrawal": drifting(agrawal), "sine": drifting(sine), "stagger": drifting(stagger), "led": drifting(led), "mixed": drifting(mixed),
 }
@@ -235,6 +237,8 @@ def line(name, every, of, base):
     parts = ["%s (%s)%s" % (amount(m, gain), best, "" if how == "within" else " " + how) for m, (gain, best, how) in found.items()]
     if of[OURS]["common"]["log_loss"] > base:
         parts.append("log loss worse than the base rate's %s" % short(base))
+    if not found:
+        parts.append("no single learner has published")
     missed = any(how == "misses" for _, _, how in found.values())
     return "%-16s %6d%s %s %s" % (name, every, " " if of[OURS]["versions"] >= MANY else "°", "MISSES" if missed else "holds ", "; ".join(parts))
 
