@@ -19,13 +19,16 @@ labels so far.
 The constants of adaptive were chosen on the streams of DEVELOPMENT; those of SHOWING were
 named before anything had been measured on them. All are in file order, which in magic04 and
 w8a is one class after the other; magic04-shuffled, w8a-shuffled and skin_nonskin, the first
-50,859 rows of which are of one class, are shuffled. Files of LIBSVM's collection are read from $STREAMSVM_DATA or
-../shared/data; streams that are not there are left out, with a message. The other streams are
-generated, the same on every machine.
+50,859 rows of which are of one class, are shuffled. Files of LIBSVM's collection are read from
+$STREAMSVM_DATA or ../shared/data; streams that are not there are left out, with a message. The
+other streams are generated, the same on every machine.
 
 --results keeps what was measured in FILE, and measures only what is not there yet.
---markdown prints a row for each stream as docs/measured/adaptive.md has it. All of it takes
-about TIME on one core. Needs Python 3, and Go unless there is a --program.
+--markdown prints a row for each stream as docs/measured/adaptive.md has it: accuracy/AUC/log
+loss of adaptive and of the single learner with the least log loss; ↓ marks what misses its
+bound, ‡ a log loss above the base rate's. All of it takes a quarter of an hour on one core,
+half of that without census_nominal, w8a and w8a-shuffled. Needs Python 3, and Go unless there
+is a --program.
 """
 import argparse, gzip, itertools, json, math, os, random, subprocess, sys, tempfile
 
@@ -167,12 +170,14 @@ SHOWING = {
 STREAMS = {**DEVELOPMENT, **SHOWING}
 
 
-def common(rows, every, delay):
-    """The records before the first one that all learners predict. On a stream that is too
+def common(labels, every, delay):
+    """The number of records before the first one that all learners predict: they publish
+    nothing before their warm-up is over and both classes have come. On a stream that is too
     short for the longest warm-up only those with a shorter one publish anything."""
+    both = max(labels.index(True), labels.index(False)) + 1
     for warmup in WARMUPS:
-        first = -(-max(1, warmup + delay) // every) * every
-        if first < rows:
+        first = -(-(max(warmup, both) + delay) // every) * every
+        if first < len(labels):
             return first
 
 
@@ -299,7 +304,7 @@ def main():
             with open(path, "w") as f:
                 f.write("\n".join(rows) + "\n")
             for every, learner in itertools.product(args.intervals, args.learners):
-                skip = common(len(rows), every, args.delay)
+                skip = common(labels, every, args.delay)
                 if skip is None:
                     continue
                 key = "%s/%d/%d/%s" % (name, every, args.delay, learner)
@@ -310,7 +315,7 @@ def main():
                             json.dump(known, f, indent=0)
                 r = known[key]
                 if r["accuracy"] is None:
-                    print("%s: %s publishes nothing that could be measured every %d records" % (name, learner, every), file=sys.stderr)
+                    print("%s: the stream is too short for %s, which would publish its first version later" % (name, learner), file=sys.stderr)
                     continue
                 results.setdefault((name, every), {})[learner] = r
                 if learner == OURS:
