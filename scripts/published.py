@@ -229,7 +229,7 @@ def least_loss(of):
 
 
 def short(v):
-    return "-" if v is None else ("%.3f" % v).removeprefix("0")
+    return "-" if v is None else ("%.*f" % (3 if v >= .01 else 4, v)).removeprefix("0")
 
 
 def amount(m, gain):
@@ -258,14 +258,14 @@ def cell(of, base):
         marked[-1] += "‡"
     best = least_loss(of)
     text = "/".join(marked) + ("" if of[OURS]["versions"] >= MANY else "°")
-    return text + (", %s %s" % (best, "/".join(short(of[best]["common"][m]) for m in MEASURES)) if best else "")
+    return text + (" %s:%s" % (best, "/".join(short(of[best]["common"][m]) for m in MEASURES)) if best else "")
 
 
 def markdown(names, intervals, results, bases):
-    print("| stream | " + " | ".join(("N = " if n == intervals[0] else "") + "{:,}".format(n) for n in intervals) + " |")
-    print("| --- |" + " --- |" * len(intervals))
+    intervals = sorted(intervals)
+    print("| stream | " + " | ".join("N={:,}".format(n) for n in intervals) + " |\n" + "|---" * (1 + len(intervals)) + "|")
     for name in names:
-        cells = [cell(results[name, n], bases[name, n]) if (name, n) in results else "" for n in intervals]
+        cells = [cell(results[name, n], bases[name, n]) for n in intervals if (name, n) in results]  # the short intervals
         print("| " + " | ".join([name] + cells) + " |")
 
 
@@ -332,9 +332,16 @@ def main():
                 markdown(names, args.intervals, results, bases)
     if OURS in args.learners:
         print("\nadaptive beside the best single learner in each measure:\n")
+        tally = {True: [0, 0, 0], False: [0, 0, 0]}
         for (name, every), of in results.items():
             if OURS in of:
                 print(("    " if args.markdown else "") + line(name, every, of, bases[name, every]))
+                how = [h for _, _, h in compare(of).values()]
+                if how:
+                    at = tally[of[OURS]["versions"] >= MANY]
+                    at[0], at[1], at[2] = at[0] + 1, at[1] + ("misses" not in how), at[2] + (set(how) == {"better"})
+        for many, (lines, held, better) in tally.items():
+            print("\n%s versions: %d lines, %d within their bounds, %d of them better in everything" % ("ten or more" if many else "fewer than ten", lines, held, better))
 
 
 main()
