@@ -263,6 +263,9 @@ type Env struct {
 	// Classes is the number of classes of a classifier, 2 or more; 0 stands for 2.
 	// Labels are +1 and −1 for two classes, 0, 1, … Classes−1 for more.
 	Classes int
+	// Against is the number of classes of which the learner tells one from the rest; 0
+	// if it is not one of several such learners.
+	Against int
 	// Scaled says by feature index whether the scale of a feature is meaningful, so
 	// that a learner with its own scaling leaves it alone.
 	Scaled []bool

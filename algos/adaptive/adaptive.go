@@ -311,7 +311,7 @@ func (l *Learner) Published() algos.Model {
 	m, place := l.ensemble()
 	l.published.publish(m, place, l.calibrators, l.stack, l.shares.weights())
 	if e, ok := l.published.alone(); ok && place[e] >= 0 {
-		m.terms, m.bias, m.mixed = []term{{place[e], l.published.calibrators[e].calibration, 1, 0}}, 0, 0
+		m.terms, m.bias, m.mixed, m.caps = []term{{place[e], l.published.calibrators[e].calibration, 1, 0}}, 0, 0, nil
 	}
 	return m.pruned()
 }

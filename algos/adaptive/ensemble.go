@@ -20,7 +20,7 @@ import (
 //
 //	f(x) = b + Σ_t w_t L_t(x) + v logit(Σ_t q_t σ(L_t(x))/Σ_t q_t), at most ±8,
 //
-// where L_t are the calibrated log odds of an expert (see calibration), and w_t and q_t are
+// capped (see caps), where L_t are the calibrated log odds of an expert (see calibration), and w_t and q_t are
 // weights, of log odds and of probabilities. An expert can have two terms: one calibrated
 // by its predictions as they were made, one by those of published versions.
 type ensemble struct {
@@ -32,6 +32,9 @@ type ensemble struct {
 	terms   []term
 	bias    float64
 	mixed   float64 // v
+	// caps are the weights of the log odds as they are, and of c tanh(f/c) for the others
+	// of the list caps; empty: as they are.
+	caps []float64
 }
 
 // member is an expert's function.
@@ -215,7 +218,11 @@ func (m *ensemble) Decisions(dst []float64, xs []stream.Vec) {
 			if m.mixed > 0 {
 				f += float64(m.mixed * mixed.logOdds())
 			}
-			dst[i] = bounded(f, mostLogOdds)
+			f = bounded(f, mostLogOdds)
+			if len(m.caps) > 0 {
+				f = capped(f, m.caps)
+			}
+			dst[i] = f
 		}
 		dst, xs = dst[n:], xs[n:]
 	}
@@ -322,6 +329,7 @@ func (m *ensemble) fields(f *state.Fields) {
 	})
 	f.Float64("bias", &m.bias)
 	f.Float64("mixed", &m.mixed)
+	f.Float64s("caps", &m.caps)
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("terms", m.check())
 	}
@@ -449,7 +457,10 @@ func (m *ensemble) check() error {
 	if !(m.mixed >= 0) {
 		return fmt.Errorf("weight %g", m.mixed)
 	}
-	weights := []float64{m.bias, m.mixed}
+	if len(m.caps) != 0 && len(m.caps) != len(caps) {
+		return fmt.Errorf("%d caps", len(m.caps))
+	}
+	weights := append([]float64{m.bias, m.mixed}, m.caps...)
 	for _, t := range m.terms {
 		if !(t.share >= 0) {
 			return fmt.Errorf("share %g", t.share)
@@ -501,7 +512,7 @@ func (m *ensemble) pruned() *ensemble {
 		}
 		gone[k] = true
 	}
-	out := &ensemble{bias: m.bias, mixed: m.mixed, seed: m.seed}
+	out := &ensemble{bias: m.bias, mixed: m.mixed, caps: m.caps, seed: m.seed}
 	place := make([]int, len(size))
 	for k, e := range m.members {
 		if gone[k] {

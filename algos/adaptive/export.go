@@ -20,6 +20,7 @@ type exportedEnsemble struct {
 	Kind    string           `json:"kind"`
 	Bias    float64          `json:"bias"`
 	Mixed   float64          `json:"mixed"`
+	Caps    []exportedCap    `json:"caps"`
 	Experts []exportedMember `json:"experts"`
 }
 
@@ -46,11 +47,20 @@ type exportedNeighbours struct {
 	Labels  []float64 `json:"labels"`
 }
 
+// exportedCap is the weight of At·tanh(f/At); of f if At is 0.
+type exportedCap struct {
+	At     float64 `json:"at"`
+	Weight float64 `json:"weight"`
+}
+
 // Export returns the plain form of the ensemble.
 func (m *ensemble) Export(o plain.Options) (any, error) {
 	// Experts begin at different times, and a later one can have seen fewer features.
 	o.Features = max(o.Features, m.Info().Dim)
-	out := exportedEnsemble{Kind: "ensemble", Bias: m.bias, Mixed: m.mixed, Experts: []exportedMember{}}
+	out := exportedEnsemble{Kind: "ensemble", Bias: m.bias, Mixed: m.mixed, Caps: []exportedCap{}, Experts: []exportedMember{}}
+	for i, w := range m.caps {
+		out.Caps = append(out.Caps, exportedCap{caps[i], w})
+	}
 	for _, e := range m.members {
 		x := exportedMember{Name: e.name, Terms: []exportedTerm{}}
 		var err error

@@ -45,34 +45,88 @@ type neighbours struct {
 // found are the nearest points so far, the nearest first.
 type found struct {
 	near [nearest]float32 // inner products
-	y    [nearest]float64
+	at   [nearest]int     // places of the points
 }
 
-func (v *found) add(product float32, y float64) {
-	at := nearest - 1
-	for at > 0 && v.near[at-1] < product {
-		v.near[at], v.y[at] = v.near[at-1], v.y[at-1]
-		at--
+func (v *found) add(product float32, place int) {
+	i := nearest - 1
+	for i > 0 && v.near[i-1] < product {
+		v.near[i], v.at[i] = v.near[i-1], v.at[i-1]
+		i--
 	}
-	v.near[at], v.y[at] = product, y
+	v.near[i], v.at[i] = product, place
 }
 
-// score returns the vote, for an example of such a squared length.
-func (v *found) score(square float64) float64 {
+// vote returns the score by the nearest points. Their distances are computed again: as
+// differences of inner products, those of points that nearly equal z would be rounding.
+func (e *neighbours) vote(v *found, z stream.Vec) score {
 	var d [nearest]float64
-	for i, product := range v.near {
-		d[i] = math.Sqrt(max(square-2*float64(product), 0))
+	for i, at := range v.at {
+		d[i] = math.Sqrt(distance(z, e.points.Row(at)))
 	}
 	var all, positive float64
 	for i := range d {
 		w := 1 / (d[i] + d[nearest/2]/10 + 1e-9)
 		all += w
-		if v.y[i] > 0 {
+		if e.y[v.at[i]] > 0 {
 			positive += w
 		}
 	}
 	p := (float64(nearest*(positive/all)) + 0.5) / (nearest + 1)
-	return linear.Log(p / (1 - p))
+	return score{linear.Log(p / (1 - p)), true}
+}
+
+// distance returns |z − p|², given (−|p|²/2, p).
+func distance(z, extended stream.Vec) float64 {
+	var sum float64
+	add := func(a, b float32) {
+		d := float64(a) - float64(b)
+		sum += float64(d * d)
+	}
+	if z.Idx == nil && extended.Idx == nil {
+		p := extended.Val[1:]
+		for j, v := range z.Val {
+			if j < len(p) {
+				add(v, p[j])
+			} else {
+				add(v, 0)
+			}
+		}
+		for _, v := range p[min(len(p), len(z.Val)):] {
+			add(0, v)
+		}
+		return sum
+	}
+	i, k := 0, 0
+	for i < len(z.Val) || k < len(extended.Val) {
+		a, b := index(z, i), index(extended, k)-1
+		switch {
+		case b < 0: // −|p|²/2
+			k++
+		case a < b:
+			add(z.Val[i], 0)
+			i++
+		case a > b:
+			add(0, extended.Val[k])
+			k++
+		default:
+			add(z.Val[i], extended.Val[k])
+			i++
+			k++
+		}
+	}
+	return sum
+}
+
+// index returns the feature of value i, one beyond all others if there is none.
+func index(x stream.Vec, i int) int {
+	switch {
+	case i >= len(x.Val):
+		return math.MaxInt
+	case x.Idx == nil:
+		return i
+	}
+	return int(x.Idx[i])
 }
 
 // scores returns the scores of both windows. z is standardised.
@@ -91,7 +145,7 @@ func (e *neighbours) scores(z stream.Vec) (few, many score) {
 	scan := func(v *found, lo, hi int) {
 		for j, product := range e.products[lo:hi] {
 			if product > v.near[nearest-1] {
-				v.add(product, e.y[lo+j])
+				v.add(product, lo+j)
 			}
 		}
 	}
@@ -113,10 +167,9 @@ func (e *neighbours) scores(z stream.Vec) (few, many score) {
 			scan(&a, lo, hi)
 		}
 	}
-	square := linear.Square(z)
-	few = score{a.score(square), true}
+	few = e.vote(&a, z)
 	if long {
-		many = score{b.score(square), true}
+		many = e.vote(&b, z)
 	}
 	return few, many
 }
@@ -191,7 +244,7 @@ func (e *neighbours) fields(f *state.Fields) {
 // check refuses what cannot have been stored.
 func (e *neighbours) check() error {
 	n := e.points.Len()
-	if n < 1 || n > nearMany || len(e.y) != n || e.next < 0 || e.next >= n || e.next > 0 && n < nearMany || e.points.Func.Kind != vec.Linear || e.points.Func.Bias != 0 {
+	if n < 1 || n > nearMany || e.points.Dim() < 1 || len(e.y) != n || e.next < 0 || e.next >= n || e.next > 0 && n < nearMany || e.points.Func.Kind != vec.Linear || e.points.Func.Bias != 0 {
 		return errors.New("lengths do not agree")
 	}
 	for _, y := range e.y {

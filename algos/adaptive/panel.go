@@ -70,6 +70,11 @@ var rates = [numExperts - l1]onePass{{rate: 1}, {rate: 0.1}, {rate: 0.3, adaptiv
 // for all. newLinear makes a linear expert with such a rule.
 func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLinear func(onePass) linearLearner) (*panel, error) {
 	number := env.Task == algos.Regress
+	if o.Panel == "auto" {
+		if o.Panel = "full"; env.Against > 2 {
+			o.Panel = "small"
+		}
+	}
 	b, err := samplers.New(samplers.Options{Regress: number, Every: 1})
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func TestPendingPredictionsCount(t *testing.T) {
 // A version that is used for 250 examples must not rely on the last label either.
 func TestPublishedIsForLater(t *testing.T) {
 	xs := runs(4000)
-	l, err := newSized(algos.Env{Seed: 1, PublishEvery: 250}, options{Panel: "full"}, &standard)
+	l, err := Spec.New(algos.Env{Seed: 1, PublishEvery: 250}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,33 @@ const (
 	numRules
 )
 
+// A stream that jumps makes versions wrong that were sure. How much of the mixture's log
+// odds f is published is learned like the rules: caps[0] stands for all of it, c for
+// c tanh(f/c). The first one begins with an advantage.
+var caps = [...]float64{0, 4, 3, 2, 1.5, 1, 0.5}
+
+const (
+	capPrior  = 3 // the advantage, in nats
+	numJudged = numRules + len(caps)
+)
+
+// judged is a number for each rule and each cap.
+type judged [numJudged]float64
+
+// capped returns the mean of f as capped, by the weights of the caps.
+func capped(f float64, weights []float64) float64 {
+	sum := float64(weights[0] * f)
+	for i, c := range caps[1:] {
+		sum += float64(weights[1+i] * float64(c*tanh(f/c)))
+	}
+	return sum
+}
+
+func tanh(x float64) float64 {
+	e := linear.ExpNeg(2 * math.Abs(x))
+	return math.Copysign((1-e)/(1+e), x)
+}
+
 var ruleExperts = [numRules]string{ruleBase: "base", ruleLong: "dsg", ruleLinear: "o0.5", ruleKernel: "m"}
 
 // proposal is what a rule proposes for a version: weights of the experts and a constant,
@@ -65,11 +92,11 @@ type published struct {
 	experts []entry
 	names   map[string]int
 
-	calibrators []calibrator      // at age
-	stack       *stack            // at age
-	losses      []float64         // of each expert's log odds, discounted
-	shrink      shrinker          // of the trainer's own log odds, at age
-	rules       [numRules]float64 // discounted losses of the rules
+	calibrators []calibrator // at age
+	stack       *stack       // at age
+	losses      []float64    // of each expert's log odds, discounted
+	shrink      shrinker     // of the trainer's own log odds, at age
+	rules       judged       // discounted losses of the rules and caps
 
 	// The latest version.
 	versions  uint64        // taken so far
@@ -80,7 +107,8 @@ type published struct {
 	own, aged []calibration // as frozen
 	shrunk    shrinker
 	proposals [numRules]proposal
-	sums      [numRules]float64 // losses in the life of the version
+	sums      judged    // losses in the life of the version
+	mix       []float64 // weights of the rules and caps, as frozen
 	count     float64
 
 	x []float64 // scratch
@@ -180,17 +208,26 @@ func (p *published) learn(scores []score, y, weight float64) {
 	// The rules, as they were frozen.
 	x := p.features(scores, func(e int) *calibration { return &p.own[e] })
 	own := bounded(dot(p.proposals[ruleOwn], x), mostLogOdds)
-	p.sums[ruleOwn] += float64(weight * logLoss(bounded(p.shrunk.of(own), mostLogOdds), y))
+	var f float64 // of the mixture
+	judge := func(r int, g float64) {
+		p.sums[r] += float64(weight * logLoss(g, y))
+		f += float64(p.mix[r] * g)
+	}
+	judge(ruleOwn, bounded(p.shrunk.of(own), mostLogOdds))
 	var mixed mixing
 	for e, s := range scores {
 		if s.ok {
 			mixed.add(p.proposals[ruleShare][e], x[e])
 		}
 	}
-	p.sums[ruleShare] += float64(weight * logLoss(mixed.logOdds(), y))
+	judge(ruleShare, mixed.logOdds())
 	x = p.features(scores, func(e int) *calibration { return &p.aged[e] })
 	for r := ruleShare + 1; r < numRules; r++ {
-		p.sums[r] += float64(weight * logLoss(bounded(dot(p.proposals[r], x), mostLogOdds), y))
+		judge(r, bounded(dot(p.proposals[r], x), mostLogOdds))
+	}
+	p.sums[numRules] += float64(weight * logLoss(f, y))
+	for i, c := range caps[1:] {
+		p.sums[numRules+1+i] += float64(weight * logLoss(float64(c*tanh(f/c)), y))
 	}
 	p.count += weight
 	p.shrink.learn(own, y, w)
@@ -226,7 +263,7 @@ func (p *published) take(examples uint64, m *ensemble, place []int, own []calibr
 	p.next = min(2*examples, examples-examples%p.every+p.every)
 	p.own, p.aged = frozen(own), frozen(p.calibrators)
 	p.shrunk = p.shrink
-	p.proposals = p.propose(stack, shares)
+	p.proposals, p.mix = p.propose(stack, shares), p.mixture()
 }
 
 func frozen(list []calibrator) []calibration {
@@ -253,7 +290,7 @@ func (p *published) settle() {
 	for r := range p.rules {
 		p.rules[r] = float64(keep*p.rules[r]) + float64(n*(p.sums[r]/p.count))
 	}
-	p.sums, p.count = [numRules]float64{}, 0
+	p.sums, p.count = judged{}, 0
 }
 
 // propose returns what the rules propose now.
@@ -268,34 +305,41 @@ func (p *published) propose(own *stack, shares []float64) (out [numRules]proposa
 	copy(out[ruleOwn], own.w)
 	copy(out[ruleShare], shares)
 	copy(out[ruleStack], p.stack.w)
-	best := slices.Min(p.losses)
-	out[ruleLeader][slices.Index(p.losses, best)] = 1
-	var sum, slow float64
-	for e, loss := range p.losses {
-		out[ruleHedge][e] = linear.ExpNeg(expertRate * (loss - best))
-		sum += out[ruleHedge][e]
+	out[ruleLeader][slices.Index(p.losses, slices.Min(p.losses))] = 1
+	copy(out[ruleHedge], hedge(p.losses, expertRate))
+	var slow float64
+	for e := range p.losses {
 		if p.experts[e].slow {
 			out[ruleSlow][e] = 1
 			slow++
 		}
 	}
 	for e := range p.losses {
-		out[ruleHedge][e] /= sum
 		out[ruleSlow][e] /= slow
 	}
 	return out
 }
 
-// mixture returns the weights of the rules.
-func (p *published) mixture() (w [numRules]float64) {
-	best := slices.Min(p.rules[:])
-	var sum float64
-	for r, loss := range p.rules {
-		w[r] = linear.ExpNeg(poolRate * (loss - best))
-		sum += w[r]
+// mixture returns the weights of the rules, which sum to 1, and those of the caps, which do
+// too.
+func (p *published) mixture() []float64 {
+	losses := p.rules
+	for i := range losses[numRules+1:] {
+		losses[numRules+1+i] += float64(capPrior) / poolRate
 	}
-	for r := range w {
-		w[r] /= sum
+	return append(hedge(losses[:numRules], poolRate), hedge(losses[numRules:], poolRate)...)
+}
+
+// hedge returns weights in proportion to exp(−rate·loss).
+func hedge(losses []float64, rate float64) []float64 {
+	best, sum := slices.Min(losses), 0.0
+	w := make([]float64, len(losses))
+	for i, loss := range losses {
+		w[i] = linear.ExpNeg(float64(rate * (loss - best)))
+		sum += w[i]
+	}
+	for i := range w {
+		w[i] /= sum
 	}
 	return w
 }
@@ -306,7 +350,7 @@ func (p *published) publish(m *ensemble, place []int, own []calibrator, stack *s
 	rules, proposals := p.mixture(), p.propose(stack, shares)
 	n := len(p.experts)
 	shrink := p.shrink
-	m.mixed = rules[ruleShare]
+	m.mixed, m.caps = rules[ruleShare], rules[numRules:]
 	m.bias = float64(rules[ruleOwn] * (float64(shrink.slope*proposals[ruleOwn][n]) + shrink.offset))
 	for r := ruleShare + 1; r < numRules; r++ {
 		m.bias += float64(rules[r] * proposals[r][n])
@@ -331,7 +375,7 @@ func (p *published) alone() (e int, ok bool) {
 		return 0, false
 	}
 	e = p.names[ruleExperts[ruleKernel]]
-	return e, p.rules[ruleKernel] <= aloneMost*slices.Min(p.rules[:])
+	return e, p.rules[ruleKernel] <= aloneMost*slices.Min(p.rules[:numRules])
 }
 
 func (p *published) fields(f *state.Fields) {
@@ -347,8 +391,8 @@ func (p *published) fields(f *state.Fields) {
 	f.Uint64("versions", &p.versions)
 	f.Uint64("next", &p.next)
 	if f.Decoding() {
-		p.version, p.began, p.count, p.sums = nil, 0, 0, [numRules]float64{}
-		if f.Err() == nil && (len(p.losses) != n || len(rules) != numRules) {
+		p.version, p.began, p.count, p.sums = nil, 0, 0, judged{}
+		if f.Err() == nil && (len(p.losses) != n || len(rules) != numJudged) {
 			f.Fail("losses", fmt.Errorf("%d, %d", len(p.losses), len(rules)))
 		}
 		copy(p.rules[:], rules)
@@ -360,6 +404,7 @@ func (p *published) fields(f *state.Fields) {
 	f.Float64("count", &p.count)
 	sums := p.sums[:]
 	f.Float64s("sums", &sums)
+	f.Float64s("mix", &p.mix)
 	if f.Decoding() {
 		p.version, p.place = new(ensemble), make([]int, n)
 		p.own, p.aged = make([]calibration, n), make([]calibration, n)
@@ -381,7 +426,7 @@ func (p *published) fields(f *state.Fields) {
 }
 
 func (p *published) check(sums int) error {
-	if sums != numRules || p.next <= p.began {
+	if sums != numJudged || len(p.mix) != numJudged || p.next <= p.began {
 		return fmt.Errorf("%d sums, from %d to %d", sums, p.began, p.next)
 	}
 	for _, k := range p.place {
@@ -389,7 +434,7 @@ func (p *published) check(sums int) error {
 			return fmt.Errorf("expert %d of %d", k, len(p.version.members))
 		}
 	}
-	lists := [][]float64{p.losses, p.rules[:], p.sums[:], {p.count}}
+	lists := [][]float64{p.losses, p.rules[:], p.sums[:], p.mix, {p.count}}
 	for _, w := range p.proposals {
 		if len(w) != len(p.experts)+1 {
 			return fmt.Errorf("%d weights for %d experts", len(w), len(p.experts))

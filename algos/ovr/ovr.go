@@ -46,7 +46,7 @@ func Spec(spec algos.Spec) algos.Spec {
 			return inner.New(env, options)
 		}
 		k := env.Classes
-		env.Classes = 0
+		env.Classes, env.Against = 0, k
 		return New(k, func() (algos.Learner, error) { return inner.New(env, options) })
 	}
 	spec.DecodeModel = func(data []byte) (algos.Model, error) { return DecodeModel(data, inner.DecodeModel) }

@@ -76,7 +76,7 @@ streamsvm replay clicks.ssr --compare adaptive,scs,online`,
 				f.Uint64Var(&r.limit, "limit", 0, limitUsage)
 				f.IntVar(&r.labelled, "labelled", -1, "keep `N` labels, chosen by the seed, and hide the others; -1 keeps all")
 				f.IntVar(&r.delay, "delay", 0, "let each label come only when `N` more examples have")
-				f.Uint64Var(&r.publishEvery, "publish-every", 0, "also measure what a subscriber would get with a version after each `N` records")
+				f.Uint64Var(&r.publishEvery, "publish-every", 0, publishUsage)
 				f.Uint64Var(&r.shuffle, "shuffle", 0, "put the records into a random order given by this `SEED`; 0 keeps theirs")
 				f.Float64Var(&r.holdout, "holdout", 0, "keep this `FRACTION` of the records, the last ones after shuffling, for a test")
 				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, toleranceUsage)

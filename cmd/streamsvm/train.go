@@ -43,17 +43,17 @@ type train struct {
 	replace               bool
 	signFlags
 	adminFlags
-	maxRecordBytes int
-	checkpoint     string
-	interval       time.Duration
-	every          uint64
-	retain         int
-	record         string
-	predictions    string
-	tolerance, dlq string
-	listen         string
-	pprof          bool
-	shutdown       time.Duration
+	maxRecordBytes      int
+	checkpoint          string
+	interval            time.Duration
+	every, publishEvery uint64
+	retain              int
+	record              string
+	predictions         string
+	tolerance, dlq      string
+	listen              string
+	pprof               bool
+	shutdown            time.Duration
 
 	c *cli.Call
 	// Of the run, once it has started.
@@ -129,6 +129,7 @@ func (t *train) define(f *cli.Flags) {
 		f.StringVar(&t.checkpoint, "checkpoint", "", checkpointUsage)
 		f.DurationVar(&t.interval, "checkpoint-interval", 10*time.Second, "time between checkpoints, each followed by a publication; 0 sets none")
 		f.Uint64Var(&t.every, "checkpoint-every", 0, everyUsage)
+		f.Uint64Var(&t.publishEvery, "publish-every", 0, publishUsage)
 		f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep in a directory; a topic keeps two")
 		f.StringVar(&t.predictions, "predictions-topic", "", predictionsUsage)
 		f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
@@ -150,6 +151,7 @@ func (t *train) check(c *cli.Call) []error {
 	}
 	bad(t.modelTopic != "" && t.checkpoint == "", "checkpoint", "model-topic needs it: versions of a model continue from the checkpoints after a restart")
 	bad(t.promote != "" && t.modelTopic == "", "promote", "it needs --model-topic, which has the champion")
+	bad(t.publishEvery > 0 && t.every > 0, "publish-every", "each version comes with a checkpoint: leave out --checkpoint-every")
 	bad(t.retain < 1, "checkpoint-retain", "%d is less than 1", t.retain)
 	bad(t.interval < 0, "checkpoint-interval", "%v is negative", t.interval)
 	bad(t.shutdown <= 0, "shutdown-timeout", "%v is not a time to do anything in", t.shutdown)
@@ -267,15 +269,16 @@ func (t *train) job() (trainer.Job, error) {
 		return job, err
 	}
 	interval := t.interval
-	if interval == 0 {
+	if interval == 0 || t.publishEvery > 0 && !c.Given("checkpoint-interval") {
 		interval = -1
 	}
+	job.VersionEvery = int(t.publishEvery)
 	if err := t.refuseFlags.apply(c, &job); err != nil {
 		return job, err
 	}
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
 	job.Predictions = t.predictions
-	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, FS: c.FS, Retain: t.retain, Interval: interval, Every: t.every}
+	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, FS: c.FS, Retain: t.retain, Interval: interval, Every: cmp.Or(t.publishEvery, t.every)}
 	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace, Alias: t.promote}
 	if job.Models.SigningKey, err = t.signingKey(c); err != nil {
 		return job, err

@@ -70,6 +70,7 @@ type featuresForm struct {
 type expertsForm struct {
 	Kind        string
 	Bias, Mixed float64 // of an ensemble
+	Caps        []struct{ At, Weight float64 }
 	Experts     []expertForm
 }
 

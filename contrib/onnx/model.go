@@ -466,7 +466,19 @@ func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 			p := c.op("Div", c.total(shared[0], shared[1:]), c.scalar(shares))
 			f = c.op("Add", f, c.op("Mul", c.op("Log", c.op("Div", p, c.op("Sub", one, p))), c.scalar(m.Mixed)))
 		}
-		return c.clip(f, -8, 8), nil
+		f = c.clip(f, -8, 8)
+		var capped []ref
+		for _, p := range m.Caps {
+			g := f
+			if p.At > 0 {
+				g = c.op("Mul", c.op("Tanh", c.op("Div", f, c.scalar(p.At))), c.scalar(p.At))
+			}
+			capped = append(capped, c.op("Mul", g, c.scalar(p.Weight)))
+		}
+		if len(capped) > 0 {
+			f = c.total(capped[0], capped[1:])
+		}
+		return f, nil
 	case "average":
 		return f, nil
 	}

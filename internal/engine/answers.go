@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -63,7 +64,11 @@ func (a *Answer) fail(err error) { a.Err, a.made = err, true }
 // probabilities is the one of now.
 func (e *Engine) answer(a *Answer, p *prediction) {
 	a.Decision, a.Scores, a.made = p.f, slices.Clone(p.scores), true
-	if e.calib != nil && e.calib.Known() {
+	switch {
+	case e.calib == nil:
+	case e.calibrated():
+		a.Probability = calibrate.Identity().Probability(p.f)
+	case e.calib.Known():
 		a.Probability = e.calib.Map().Probability(p.f)
 	}
 	if e.soft == nil {

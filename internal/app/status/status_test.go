@@ -335,7 +335,7 @@ func TestServing(t *testing.T) {
 // TestAsPublished: the page has what subscribers get beside the trainer's own figures.
 func TestAsPublished(t *testing.T) {
 	r, _ := clocked()
-	spec, err := registry.Lookup("pegasos")
+	spec, err := registry.Lookup("sbp")
 	if err != nil {
 		t.Fatal(err)
 	}

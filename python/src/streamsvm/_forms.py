@@ -543,6 +543,10 @@ def _vote(d: F64, labels: F64) -> F64:
     return np.asarray(np.log((_NEAREST * q + 0.5) / (_NEAREST * (1 - q) + 0.5)))
 
 
+# How much of an ensemble's log odds counts: all of it, or c tanh(f/c).
+_CAPS = (0, 4, 3, 2, 1.5, 1, 0.5)
+
+
 class Ensemble(Form):
     """f(x) = bias + Σ w L + v logit(Σ q σ(L)/Σ q), at most ±8, over terms of experts, whose
     log odds L are a function of the score with two slopes."""
@@ -566,7 +570,9 @@ class Ensemble(Form):
             if min(square, slope, outer, share) < 0:
                 raise f.fail("terms: a number is negative")
             self._terms.append((e, square, slope, outer, offset, weight, share))
-        self._bias, self._mixed = f.number("bias"), f.number("mixed")
+        self._bias, self._mixed, self._caps = f.number("bias"), f.number("mixed"), f.floats("caps")
+        if len(self._caps) not in (0, len(_CAPS)):
+            raise f.fail(f"caps: there are {len(self._caps)}")
         f.end()
 
     def _expert(self, f: Fields) -> tuple[Transform | int, Form]:
@@ -612,7 +618,10 @@ class Ensemble(Form):
         if self._mixed > 0 and shares > 0:
             p /= shares
             f += self._mixed * np.log(p / (1 - p))
-        return f.clip(-8, 8)
+        f = f.clip(-8, 8)
+        if not len(self._caps):
+            return f
+        return sum((w * (c * np.tanh(f / c) if c else f) for c, w in zip(_CAPS, self._caps)), np.zeros(len(x)))
 
 
 @dataclass(frozen=True)
