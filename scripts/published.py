@@ -341,7 +341,8 @@ def main():
                     at = tally[of[OURS]["versions"] >= MANY]
                     at[0], at[1], at[2] = at[0] + 1, at[1] + ("misses" not in how), at[2] + (set(how) == {"better"})
         for many, (lines, held, better) in tally.items():
-            print("\n%s versions: %d lines, %d within their bounds, %d of them better in everything" % ("ten or more" if many else "fewer than ten", lines, held, better))
+            if lines:
+                print("\n%s versions: %d lines, %d within their bounds, %d of them better in everything" % ("ten or more" if many else "fewer than ten", lines, held, better))
 
 
 main()
