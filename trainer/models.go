@@ -153,7 +153,7 @@ func (r *run) champions(ctx context.Context) error {
 		return nil
 	}
 	p, err := modeltopic.NewAliasWriter(ctx, modeltopic.AliasOptions{
-		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, Alias: r.Models.Alias, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
+		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, Alias: r.Models.Alias, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown, Owner: r.check,
 	})
 	if err != nil {
 		return err

@@ -33,6 +33,10 @@ type AliasOptions struct {
 	// Expect, if not nil, is the version for which the alias must stand if
 	// something else is to be promoted; 0 is none.
 	Expect *uint64
+	// Owner, if not nil, returns an error if whoever promotes has been replaced. It is
+	// asked before something is written, when no other writer of the alias can come in
+	// between.
+	Owner func(ctx context.Context) error
 }
 
 // ExpectError says that an alias stands for another version than was expected.
@@ -246,6 +250,11 @@ func (w *AliasWriter) promote(ctx context.Context, u *stream.Update, why stream.
 			return err
 		}
 		err = topiclog.Append(ctx, topiclog.Entry{Log: &w.log, Records: recs, Check: func() (bool, error) {
+			if w.opt.Owner != nil {
+				if err := w.opt.Owner(ctx); err != nil {
+					return false, err
+				}
+			}
 			switch {
 			case w.epoch() == epoch:
 				return false, nil

@@ -383,3 +383,29 @@ func TestAliasRecordFrozen(t *testing.T) {
 		t.Errorf("the topic holds\n%s", strings.Join(seen, "\n"))
 	}
 }
+
+// A promoter that has been replaced while it waited for the brokers does not move the
+// alias that its successor has moved meanwhile.
+func TestPromoteByOneReplaced(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Topic(t, brokers, 1, nil)
+	o := AliasOptions{Config: config(brokers), Topic: topic, Model: "m"}
+	successor := promoter(t, o)
+	replaced := errors.New("replaced")
+	asked := 0
+	o.Owner = func(ctx context.Context) error {
+		if asked++; asked > 1 {
+			return replaced
+		}
+		// The promoter has not asked the brokers for the alias yet.
+		promote(t, successor, update("m", 2, 3, 1000), stream.Promotion{By: "successor"})
+		return nil
+	}
+	if err := promoter(t, o).Promote(t.Context(), update("m", 1, 1, 1000), stream.Promotion{By: "old"}); !errors.Is(err, replaced) {
+		t.Errorf("the error is %v", err)
+	}
+	now, before, err := successor.Held(t.Context())
+	if err != nil || now == nil || now.Version != 3 || before != nil {
+		t.Errorf("the alias stands for %+v, before for %+v, %v", now, before, err)
+	}
+}
