@@ -68,7 +68,7 @@ type Learner struct {
 	heaviest    float64             // weight of an example; 0: all were 1
 	pending     []pendingPrediction // in order of the examples
 
-	batch    []input // of the batch
+	batch    []input
 	recalled []*prediction
 	aged     [][]score // of the latest version, by example of the batch
 	now      []score   // scratch
@@ -163,14 +163,7 @@ func (l *Learner) predict(dst []score, in *input) {
 // logOdds returns the stack's inputs, by the scores of the experts: their log odds, and a
 // constant.
 func (l *Learner) logOdds(scores []score) []float64 {
-	for e, s := range scores {
-		l.x[e] = 0
-		if s.ok {
-			l.x[e] = l.calibrators[e].logOdds(s.f)
-		}
-	}
-	l.x[len(scores)] = 1
-	return l.x
+	return logOddsOf(l.x, scores, func(e int) *calibration { return &l.calibrators[e].calibration })
 }
 
 // one predicts an example, unless that was done when it arrived, and learns from it.

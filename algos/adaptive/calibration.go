@@ -49,6 +49,19 @@ func (c *calibration) parts(s float64) (inner, outer float64) {
 // logOdds returns the log odds of +1, given a score.
 func (c *calibration) logOdds(s float64) float64 { return bounded(c.raw(c.parts(s)), mostOdds) }
 
+// logOddsOf sets x to the log odds of the experts, by their scores, and a last 1. of
+// returns the calibration of an expert. One without a score has 0, which is no opinion.
+func logOddsOf(x []float64, scores []score, of func(e int) *calibration) []float64 {
+	for e, s := range scores {
+		x[e] = 0
+		if s.ok {
+			x[e] = of(e).logOdds(s.f)
+		}
+	}
+	x[len(scores)] = 1
+	return x
+}
+
 func (c *calibration) raw(inner, outer float64) float64 {
 	return float64(c.slope*inner) + float64(c.outer*outer) + c.offset
 }

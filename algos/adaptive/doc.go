@@ -46,12 +46,13 @@
 // A subscriber predicts with a version while it grows older, and the expert that is best
 // for the next example is often not the one that is best 1,000 examples later. So
 // published keeps the experts of a version, scores the examples that come after it by
-// them, and learns calibrations and weights from these scores. Nine or so rules propose
+// them, and learns calibrations and weights from these scores. Ten rules propose
 // weights: the classifier's own stack, fixed share, the best expert, a Hedge over experts,
 // a stack at age, the mean of the slow experts, single experts. Their proposals are frozen
 // with each version, judged by the log loss in its life, and mixed by a Hedge that counts
-// a version like 250 examples. As all of them are linear in L, but for fixed share, the
-// model stays small (ensemble). Experts that hardly count are left out, and the kernel SVM
+// a version like 250 examples. How sure a version may be is learned in the
+// same way (caps). As all rules are linear in L, but for fixed share, the model stays small
+// (ensemble). Experts that hardly count are left out, and the kernel SVM
 // m is published alone where that costs at most 1 % of the log loss.
 //
 // The age is the interval that algos.Env.PublishEvery gives, 2,500 examples if it is 0.

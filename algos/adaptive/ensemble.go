@@ -279,12 +279,34 @@ func (m *ensemble) as(form func(*expansion.Expansion) algos.Model) algos.Model {
 	c.members = append([]member(nil), m.members...)
 	for i, f := range c.members {
 		if k, ok := f.function.(*kernelFunction); ok {
-			if x, ok := k.model.(*expansion.Expansion); ok {
-				c.members[i].function = &kernelFunction{k.transform, form(x)}
-			}
+			c.members[i].function = k.as(form)
 		}
 	}
 	return &c
+}
+
+// as returns k with its expansion in another form; k itself if it has none.
+func (k *kernelFunction) as(form func(*expansion.Expansion) algos.Model) *kernelFunction {
+	if x, ok := k.model.(*expansion.Expansion); ok {
+		return &kernelFunction{k.transform, form(x)}
+	}
+	return k
+}
+
+// fields describes the function, whose model decode reads.
+func (k *kernelFunction) fields(f *state.Fields, decode func([]byte) (algos.Model, error)) {
+	var data []byte
+	var err error
+	if !f.Decoding() {
+		data, err = k.model.AppendBinary(nil)
+		f.Fail("model", err)
+	}
+	f.Group("transform", k.transform.Fields)
+	f.Bytes("model", &data)
+	if f.Decoding() && f.Err() == nil {
+		k.model, err = decode(data)
+		f.Fail("model", err)
+	}
 }
 
 // Kinds of functions, as they are stored.
@@ -361,18 +383,14 @@ func (m *ensemble) inputFields(f *state.Fields) {
 
 func (m *ensemble) memberFields(f *state.Fields, e *member) {
 	kind, form := "", 0
-	var data []byte
 	var w []float64
 	var b float64
 	switch x := e.function.(type) {
 	case *kernelFunction:
-		var err error
 		kind = kindExpansion
 		if _, ok := x.model.(*rffmodel.Model); ok {
 			kind = kindFeatures
 		}
-		data, err = x.model.AppendBinary(nil)
-		f.Fail("model", err)
 	case *linearFunction:
 		kind, form, w, b = kindLinear, int(x.form), x.w, x.b
 	case nearFunction:
@@ -393,17 +411,11 @@ func (m *ensemble) memberFields(f *state.Fields, e *member) {
 			k = &kernelFunction{transform: new(prep.Transform)}
 			e.function = k
 		}
-		f.Group("transform", k.transform.Fields)
-		f.Bytes("model", &data)
-		if f.Decoding() && f.Err() == nil {
-			decode := expansion.Decode
-			if kind == kindFeatures {
-				decode = rffmodel.Decode
-			}
-			var err error
-			k.model, err = decode(data)
-			f.Fail("model", err)
+		decode := expansion.Decode
+		if kind == kindFeatures {
+			decode = rffmodel.Decode
 		}
+		k.fields(f, decode)
 	case kind == kindLinear:
 		f.Int("form", &form)
 		f.Float64s("w", &w)

@@ -57,7 +57,7 @@ func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
 		return
 	}
 	var s [numExperts]float64
-	m.say(s[:], xs, 0, func(i int) {
+	m.predict(s[:], xs, 0, func(i int) {
 		var q float64
 		for e, v := range s {
 			q += float64(m.weights[e] * (m.opinions[e].p(v) - 0.5))

@@ -13,16 +13,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// kernelPart is a machine's part of a model.
-type kernelPart struct {
-	transform *prep.Transform
-	model     algos.Model // *expansion.Expansion
-}
-
 // parts are the experts of a published model, and their weights.
 type parts struct {
 	weights []float64
-	kernels [1 + k2048]*kernelPart // nil: as the growing one
+	kernels [1 + k2048]*kernelFunction // nil: as the growing one
 	// Of linear experts; nil where the growing machine speaks alone.
 	inputs *inputs
 	linear []*onePass
@@ -42,33 +36,28 @@ func (l *panel) parts(weights []float64) parts {
 	return x
 }
 
-func (m *machine) part() *kernelPart {
+func (m *machine) part() *kernelFunction {
 	if m == nil {
 		return nil
 	}
-	return &kernelPart{m.transform, m.model()}
+	return &kernelFunction{m.transform, m.model()}
 }
 
 // scoreMachines returns the machines' scores of xs, none for one that is not
 // there.
 func (m *parts) scoreMachines(xs []stream.Vec) (block [1 + k2048][]float64) {
-	zs := make([]stream.Vec, len(xs))
 	for e, k := range m.kernels {
-		if k == nil {
-			continue
+		if k != nil {
+			block[e] = make([]float64, len(xs))
+			k.scores(block[e], &inputBatch{xs: xs})
 		}
-		block[e] = make([]float64, len(xs))
-		for i, x := range xs {
-			zs[i] = k.transform.Apply(x)
-		}
-		k.model.Decisions(block[e], zs)
 	}
 	return block
 }
 
-// say sets scores to what the experts say of each x in turn, those who know
-// nothing yet unknown, and calls heard.
-func (m *parts) say(scores []float64, xs []stream.Vec, unknown float64, heard func(i int)) {
+// predict sets scores to what the experts predict for each x in turn, unknown for those
+// that know nothing yet, and calls done.
+func (m *parts) predict(scores []float64, xs []stream.Vec, unknown float64, done func(i int)) {
 	block := m.scoreMachines(xs)
 	for i, x := range xs {
 		z := m.inputs.apply(x)
@@ -76,9 +65,9 @@ func (m *parts) say(scores []float64, xs []stream.Vec, unknown float64, heard fu
 		if m.waves != nil {
 			phi = m.waves.of(z)
 		}
-		sayMachines(scores, &block, i, unknown)
-		sayLinear(scores, m.linear, z, phi, unknown)
-		heard(i)
+		machineScores(scores, &block, i, unknown)
+		linearScores(scores, m.linear, z, phi, unknown)
+		done(i)
 	}
 }
 
@@ -93,10 +82,7 @@ func (m *parts) info(names []string) algos.Info {
 	i := algos.Info{Kind: algos.Mixture, Text: fmt.Sprintf("%d experts, most weight on %s, %.2f", len(names), names[lead], m.weights[lead])}
 	for _, k := range m.kernels {
 		if k != nil {
-			info := k.model.Info()
-			i.Dim = max(i.Dim, info.Dim)
-			i.Support += info.Support
-			i.Nonzero += info.Nonzero
+			k.info(&i)
 		}
 	}
 	for _, o := range m.linear {
@@ -111,11 +97,8 @@ func (m *parts) info(names []string) algos.Info {
 // machinesAs replaces machines by another form of them.
 func (m *parts) machinesAs(form func(*expansion.Expansion) algos.Model) {
 	for e, k := range m.kernels {
-		if k == nil {
-			continue
-		}
-		if x, ok := k.model.(*expansion.Expansion); ok {
-			m.kernels[e] = &kernelPart{k.transform, form(x)}
+		if k != nil {
+			m.kernels[e] = k.as(form)
 		}
 	}
 }
@@ -174,27 +157,16 @@ func (m *parts) check() error {
 	return nil
 }
 
-func kernelFields(f *state.Fields, k **kernelPart) {
+func kernelFields(f *state.Fields, k **kernelFunction) {
 	there := *k != nil
 	f.Bool("there", &there)
 	if !there {
 		return
 	}
-	var data []byte
 	if f.Decoding() {
-		*k = &kernelPart{transform: new(prep.Transform)}
-	} else {
-		var err error
-		data, err = (*k).model.AppendBinary(nil)
-		f.Fail("model", err)
+		*k = &kernelFunction{transform: new(prep.Transform)}
 	}
-	f.Group("transform", (*k).transform.Fields)
-	f.Bytes("model", &data)
-	if f.Decoding() && f.Err() == nil {
-		var err error
-		(*k).model, err = expansion.Decode(data)
-		f.Fail("model", err)
-	}
+	(*k).fields(f, expansion.Decode)
 }
 
 // decode reads what AppendBinary wrote.

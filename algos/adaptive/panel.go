@@ -213,16 +213,16 @@ func (l *panel) see(x *stream.Example) (z, phi stream.Vec) {
 	return z, phi
 }
 
-// say sets the first of dst to what each expert says of example i of those whose
-// scores by machines are known. unknown is what they say who know nothing yet.
-func (l *panel) say(dst []float64, i int, z, phi stream.Vec, unknown float64) {
-	sayMachines(dst, &l.block, i, unknown)
-	sayLinear(dst, l.linear[:], z, phi, unknown)
+// scoresOf sets the first of dst to what each expert predicts for example i of those whose
+// scores by machines are known, unknown for those that know nothing yet.
+func (l *panel) scoresOf(dst []float64, i int, z, phi stream.Vec, unknown float64) {
+	machineScores(dst, &l.block, i, unknown)
+	linearScores(dst, l.linear[:], z, phi, unknown)
 }
 
-// sayMachines is say for machines: one that is not there says what the growing
+// machineScores is scoresOf for machines: one that is not there predicts what the growing
 // one does.
-func sayMachines(dst []float64, block *[1 + k2048][]float64, i int, unknown float64) {
+func machineScores(dst []float64, block *[1 + k2048][]float64, i int, unknown float64) {
 	dst[growing] = unknown
 	for e, scores := range block {
 		dst[e] = dst[growing]
@@ -232,8 +232,8 @@ func sayMachines(dst []float64, block *[1 + k2048][]float64, i int, unknown floa
 	}
 }
 
-// sayLinear is say for the others.
-func sayLinear[E interface{ score(stream.Vec) float64 }](dst []float64, linear []E, z, phi stream.Vec, unknown float64) {
+// linearScores is scoresOf for the others.
+func linearScores[E interface{ score(stream.Vec) float64 }](dst []float64, linear []E, z, phi stream.Vec, unknown float64) {
 	for e, x := range linear {
 		if z := inputOf(l1+e, z, phi); z != nil {
 			dst[l1+e] = x.score(*z)

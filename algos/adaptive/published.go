@@ -20,7 +20,7 @@ import (
 // happen to be published: one is taken at 64 examples, at each doubling while that is
 // less than the interval between versions, and then at multiples of the interval.
 //
-// Several rules propose weights (pool), which are frozen for the life of a version.
+// Several rules propose weights, which are frozen for the life of a version.
 // The rules are judged by the log loss of their frozen weights, which is what a
 // subscriber would have seen, and mixed by a Hedge that counts each version alike.
 const (
@@ -35,7 +35,8 @@ const (
 	poolRate    = .03   // of the Hedge over rules
 	poolKeep    = .98   // discount of the rules' losses, per version
 	doublingFor = .5    // while versions grow older: short lives say little about longer ones
-	aloneMost   = 1.01  // an expert that has at most this times the loss of the mixture is published alone
+	aloneMost   = 1.01  // the growing SVM is published alone if it has at most this times the loss of the best rule
+	aloneAfter  = 8     // versions
 )
 
 // The rules that propose weights.
@@ -154,18 +155,6 @@ func (p *published) scores(xs []stream.Vec) [][]score {
 	return out
 }
 
-// features sets p.x to the experts' log odds and 1.
-func (p *published) features(scores []score, of func(e int) *calibration) []float64 {
-	for e, s := range scores {
-		p.x[e] = 0
-		if s.ok {
-			p.x[e] = of(e).logOdds(s.f)
-		}
-	}
-	p.x[len(scores)] = 1
-	return p.x
-}
-
 // mixing is a mean of probabilities.
 type mixing struct{ sum, weights float64 }
 
@@ -180,14 +169,6 @@ func (m *mixing) logOdds() float64 {
 	}
 	p := m.sum / m.weights
 	return linear.Log(p / (1 - p))
-}
-
-func dot(w, x []float64) float64 {
-	var f float64
-	for i, v := range x {
-		f += float64(w[i] * v)
-	}
-	return f
 }
 
 // logLoss is −ln of the probability of y, 1 or 0, at log odds f.
@@ -206,7 +187,7 @@ func (p *published) learn(scores []score, y, weight float64) {
 	}
 	w := weight * min(1, effective/p.life())
 	// The rules, as they were frozen.
-	x := p.features(scores, func(e int) *calibration { return &p.own[e] })
+	x := logOddsOf(p.x, scores, func(e int) *calibration { return &p.own[e] })
 	own := bounded(dot(p.proposals[ruleOwn], x), mostLogOdds)
 	var f float64 // of the mixture
 	judge := func(r int, g float64) {
@@ -221,7 +202,7 @@ func (p *published) learn(scores []score, y, weight float64) {
 		}
 	}
 	judge(ruleShare, mixed.logOdds())
-	x = p.features(scores, func(e int) *calibration { return &p.aged[e] })
+	x = logOddsOf(p.x, scores, func(e int) *calibration { return &p.aged[e] })
 	for r := ruleShare + 1; r < numRules; r++ {
 		judge(r, bounded(dot(p.proposals[r], x), mostLogOdds))
 	}
@@ -232,7 +213,7 @@ func (p *published) learn(scores []score, y, weight float64) {
 	p.count += weight
 	p.shrink.learn(own, y, w)
 	// What the next version will have.
-	x = p.features(scores, func(e int) *calibration { return &p.calibrators[e].calibration })
+	x = logOddsOf(p.x, scores, func(e int) *calibration { return &p.calibrators[e].calibration })
 	p.stack.learn(x, y, w)
 	for e, s := range scores {
 		loss := math.Ln2
@@ -371,7 +352,7 @@ func (p *published) publish(m *ensemble, place []int, own []calibrator, stack *s
 
 // alone returns the expert that is good enough to be published alone, if there is one.
 func (p *published) alone() (e int, ok bool) {
-	if p.versions < 8 {
+	if p.versions < aloneAfter {
 		return 0, false
 	}
 	e = p.names[ruleExperts[ruleKernel]]

@@ -52,7 +52,7 @@ func (l *regressor) look(xs []*stream.Example) { l.scoreMachines(xs) }
 // from it.
 func (l *regressor) one(i int, x *stream.Example) (float64, error) {
 	z, phi := l.see(x)
-	l.say(l.scores[:], i, z, phi, l.labels.mean)
+	l.scoresOf(l.scores[:], i, z, phi, l.labels.mean)
 	l.scores[last], l.scores[mean] = l.labels.last, l.labels.mean
 	f := weighted(l.average.weights(), l.scores[:])
 	if l.machines[growing] != nil {

@@ -26,7 +26,7 @@ func (m *guesser) Decision(x stream.Vec) float64 { return decision(m, x) }
 // Decisions sets dst[i] = f(xs[i]).
 func (m *guesser) Decisions(dst []float64, xs []stream.Vec) {
 	var scores [numGuessers]float64
-	m.say(scores[:], xs, m.labels.mean, func(i int) {
+	m.predict(scores[:], xs, m.labels.mean, func(i int) {
 		scores[last], scores[mean] = m.labels.last, m.labels.mean
 		dst[i] = weighted(m.weights, scores[:])
 	})

@@ -40,12 +40,14 @@ func (s *stack) restart() {
 }
 
 // logOdds returns ⟨w, x⟩, within bounds.
-func (s *stack) logOdds(x []float64) float64 {
+func (s *stack) logOdds(x []float64) float64 { return bounded(dot(s.w, x), mostLogOdds) }
+
+func dot(w, x []float64) float64 {
 	var f float64
 	for i, v := range x {
-		f += float64(s.w[i] * v)
+		f += float64(w[i] * v)
 	}
-	return bounded(f, mostLogOdds)
+	return f
 }
 
 // learn updates the weights. y is 1 or 0.
