@@ -117,12 +117,12 @@ type Passing interface {
 	Passes()
 }
 
-// A ScoreForeteller is a Foreteller for more than two classes.
-type ScoreForeteller interface {
+// A PendingScorer is a PendingPredictor for more than two classes.
+type PendingScorer interface {
 	Learner
-	// ForetellScores sets dst to the scores of the classes; Foretell returns the
+	// ScorePending sets dst to the scores of the classes; PredictPending returns the
 	// decision instead.
-	ForetellScores(dst []float64, x *stream.Example)
+	ScorePending(dst []float64, x *stream.Example)
 }
 
 // A ClassAdder is a learner of more than two classes to which classes can be added.
@@ -145,17 +145,17 @@ type CrossValidator interface {
 	HeldOut(xs []*stream.Example, fold []int, cs []float64) []float64
 }
 
-// A Foreteller adapts to its own prediction errors. With late labels it must use the
+// A PendingPredictor adapts to its own prediction errors. With late labels it must use the
 // predictions that it made when the examples arrived, and so has to remember them.
-type Foreteller interface {
+type PendingPredictor interface {
 	Learner
-	// Foretell returns the present model's decision for an example that will be
+	// PredictPending returns the present model's decision for an example that will be
 	// handed over later with the same Seq, with its label if that has come by then.
 	// The learner keeps the prediction until then, but not x, since the features
-	// may be scaled differently later on. Foretell is called in the order in which
+	// may be scaled differently later on. PredictPending is called in the order in which
 	// the examples will be handed over, possibly not for all of them. The model
 	// does not change.
-	Foretell(x *stream.Example) float64
+	PredictPending(x *stream.Example) float64
 }
 
 // A Publisher publishes another model than its present one. Subscribers predict with a

@@ -124,7 +124,7 @@ const (
 // label has arrived or Window more examples have. A label that arrives first waits
 // for its example until Window more labels have arrived. So what is learned does
 // not depend on how the two topics interleave. The exception are learners that
-// adapt to their own prediction errors ([algos.Foreteller]): like the measures,
+// adapt to their own prediction errors ([algos.PendingPredictor]): like the measures,
 // they use the prediction made when the example arrived, which does depend on it.
 type Join struct {
 	// Topic holds the labels.

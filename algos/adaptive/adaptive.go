@@ -77,10 +77,10 @@ type Learner struct {
 }
 
 var (
-	_ algos.Sequential    = (*Learner)(nil)
-	_ algos.DriftReporter = (*Learner)(nil)
-	_ algos.Foreteller    = (*Learner)(nil)
-	_ algos.Publisher     = (*Learner)(nil)
+	_ algos.Sequential       = (*Learner)(nil)
+	_ algos.DriftReporter    = (*Learner)(nil)
+	_ algos.PendingPredictor = (*Learner)(nil)
+	_ algos.Publisher        = (*Learner)(nil)
 )
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) { return newSized(env, o, &standard) }

@@ -36,10 +36,10 @@ func (l *Learner) predictionOf(scores []score) *prediction {
 	return p
 }
 
-// Foretell implements algos.Foreteller. Experts are weighted and compared by what they
+// PredictPending implements algos.PendingPredictor. Experts are weighted and compared by what they
 // predicted before the label was known, when the example came; each then learns from its
 // error of today.
-func (l *Learner) Foretell(x *stream.Example) float64 {
+func (l *Learner) PredictPending(x *stream.Example) float64 {
 	in := input{x: x}
 	for _, e := range l.experts {
 		e.begin([]input{in})

@@ -22,7 +22,7 @@ func lately(t *testing.T, xs []*stream.Example, delay int) (*Learner, float64) {
 	var f [1]float64
 	right := 0
 	for i, x := range xs {
-		if (l.Foretell(x) >= 0) == (x.Y > 0) {
+		if (l.PredictPending(x) >= 0) == (x.Y > 0) {
 			right++
 		}
 		if i < delay {

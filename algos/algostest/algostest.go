@@ -109,7 +109,7 @@ func (s *suite) run(t *testing.T) {
 		{"damage", s.damage},
 		{"cancel", s.cancel},
 		{"follow", s.follow},
-		{"foretell", s.foretell},
+		{"pending", s.pending},
 		{"add a class", s.addClass},
 		{"finish", s.finish},
 		{"report", s.report},

@@ -204,7 +204,7 @@ func (l *toy) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-func (l *toy) Foretell(x *stream.Example) float64 {
+func (l *toy) PredictPending(x *stream.Example) float64 {
 	f := l.Model().Decision(x.X)
 	switch l.fault {
 	case "boastful":
@@ -360,8 +360,8 @@ func TestFaults(t *testing.T) {
 		"miscounts":    "follow",
 		"offhand":      "follow",
 		"tireless":     "follow",
-		"boastful":     "foretell",
-		"nervous":      "foretell",
+		"boastful":     "pending",
+		"nervous":      "pending",
 		"once":         "finish",
 		"curious":      "report",
 		"fickle":       "report",

@@ -144,22 +144,22 @@ func (s *suite) addLeavesModel(t *testing.T) {
 	}
 }
 
-// foretell: what a Foreteller says is its model's decision, and changes neither
+// pending: what a PendingPredictor says is its model's decision, and changes neither
 // the model nor, if it is said just before the example is learned from, what is
 // learned. What it has said is part of its state, and forgotten when the examples
 // have come.
-func (s *suite) foretell(t *testing.T) {
+func (s *suite) pending(t *testing.T) {
 	plain, l := s.learner(t), s.learner(t)
-	foretell := func(l algos.Learner, x *stream.Example) []float64 {
+	pending := func(l algos.Learner, x *stream.Example) []float64 {
 		if s.classes > 2 {
 			f := make([]float64, s.classes)
-			l.(algos.ScoreForeteller).ForetellScores(f, x)
+			l.(algos.PendingScorer).ScorePending(f, x)
 			return f
 		}
-		return []float64{l.(algos.Foreteller).Foretell(x)}
+		return []float64{l.(algos.PendingPredictor).PredictPending(x)}
 	}
-	_, one := l.(algos.Foreteller)
-	if _, many := l.(algos.ScoreForeteller); !one && !many {
+	_, one := l.(algos.PendingPredictor)
+	if _, many := l.(algos.PendingScorer); !one && !many {
 		t.Skip("it is none")
 	}
 	late := s.examples / 10
@@ -167,22 +167,22 @@ func (s *suite) foretell(t *testing.T) {
 	for _, x := range xs[:s.examples] {
 		model := Bytes(t, l.Model())
 		want := s.say(t, l.Model(), x.X)
-		if got := foretell(l, x); !slices.EqualFunc(got, want, sameBits) {
-			t.Fatalf("example %d: %v is foretold, the model says %v", x.Seq, got, want)
+		if got := pending(l, x); !slices.EqualFunc(got, want, sameBits) {
+			t.Fatalf("example %d: %v is predicted, by the model %v", x.Seq, got, want)
 		}
 		if !bytes.Equal(model, Bytes(t, l.Model())) {
-			t.Fatalf("foretelling example %d changed the model", x.Seq)
+			t.Fatalf("the prediction for example %d changed the model", x.Seq)
 		}
 		c := *x
 		Feed(t, l, x)
 		Feed(t, plain, &c)
 	}
 	if !bytes.Equal(Bytes(t, l), Bytes(t, plain)) {
-		t.Fatal("what is foretold just before it is learned changes the state")
+		t.Fatal("what is predicted for it just before it is learned from changes the state")
 	}
 	rest := xs[s.examples:]
 	for _, x := range rest {
-		foretell(l, x)
+		pending(l, x)
 	}
 	again := s.restore(t, Bytes(t, l))
 	for _, l := range []algos.Learner{l, again} {
@@ -195,22 +195,22 @@ func (s *suite) foretell(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(Bytes(t, l), Bytes(t, again)) {
-		t.Error("a restored learner has forgotten what it foretold")
+		t.Error("a restored learner has forgotten its pending predictions")
 	}
 	for _, x := range s.moons(s.examples, s.seed)[:late] {
 		before := Bytes(t, l)
 		c := *x
 		c.Seq += uint64(len(xs))
 		c.Labelled, c.Y = false, 0
-		foretell(l, &c)
+		pending(l, &c)
 		Feed(t, l, &c)
 		Feed(t, again, &c)
 		if len(Bytes(t, l)) > len(before)+64 {
-			t.Fatal("what is foretold of an example is kept when it has come without a label")
+			t.Fatal("what was predicted for an example is kept when it has come without a label")
 		}
 	}
 	if !bytes.Equal(Bytes(t, l), Bytes(t, again)) {
-		t.Error("what is foretold of examples without a label changes the state")
+		t.Error("what was predicted for examples without a label changes the state")
 	}
 }
 

@@ -55,13 +55,13 @@ func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Exa
 	return learned, steps, err
 }
 
-// foreteller is a sequential learner whose classifiers are algos.Foreteller.
-type foreteller struct{ sequential }
+// pendingPredictor is a sequential learner whose classifiers are algos.PendingPredictor.
+type pendingPredictor struct{ sequential }
 
-// ForetellScores implements algos.ScoreForeteller.
-func (l *foreteller) ForetellScores(dst []float64, x *stream.Example) {
+// ScorePending implements algos.PendingScorer.
+func (l *pendingPredictor) ScorePending(dst []float64, x *stream.Example) {
 	for k, h := range l.classifiers {
-		if dst[k] = h.Learner.(algos.Foreteller).Foretell(x); !h.begun {
+		if dst[k] = h.Learner.(algos.PendingPredictor).PredictPending(x); !h.begun {
 			dst[k] = Blank
 		}
 	}

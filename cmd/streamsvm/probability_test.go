@@ -123,7 +123,7 @@ func TestProbabilities(t *testing.T) {
 }
 
 // learned returns an encoded predictor without its map to probabilities, which
-// comes from what was foretold where labels come late.
+// comes from what was predicted where labels come late.
 func learned(t *testing.T, model []byte) []byte {
 	t.Helper()
 	p, err := pipeline.Decode(model)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestCalibration repeats the map's course from what a hook is told, for
-// learners that are asked in blocks, that follow, and that foretell, with labels
+// learners that are asked in blocks, that follow, and that keep pending predictions, with labels
 // at once and later.
 func TestCalibration(t *testing.T) {
 	for _, name := range []string{"sbp", "online", "adaptive"} {

@@ -105,7 +105,7 @@ func parts(t *testing.T, e *Engine) (learner, model, counts, measures []byte) {
 // or before them. What is learned must be what is learned from the joined file,
 // to the bit, wherever the run is cut, stored and restored. Where no label comes
 // after the next example (seed 3), so is what is measured; and what is learned by
-// a learner that judges itself by what it foretold, which is told nothing in time
+// a learner that judges itself by what it predicted, which is told nothing in time
 // otherwise.
 func TestJoinEqualsOffline(t *testing.T) {
 	for _, learner := range []string{"sbp", "scs", "tsgs3vm", "adaptive"} {
@@ -127,11 +127,11 @@ func TestJoinEqualsOffline(t *testing.T) {
 				t.Fatal(err)
 			}
 			l, m, counts, measures := parts(t, offline)
-			_, foretells := offline.learner.(algos.Foreteller)
+			_, keeps := offline.learner.(algos.PendingPredictor)
 			cfg.Join = Join{Topic: "labels", Window: late}
 			var hash uint64
 			for seed := range uint64(4) {
-				if foretells && seed < 3 {
+				if keeps && seed < 3 {
 					continue
 				}
 				r := rand.New(rand.NewPCG(seed, 6))

@@ -75,13 +75,13 @@ func (e *Engine) requestPrediction(x *stream.Example) {
 	// that happens once, when the example is learned from.
 	n, c := e.join.examples.last(), *x
 	c.X = e.transform.Apply(x.X)
-	if l, ok := e.learner.(algos.Foreteller); ok {
-		e.join.examples.at(n).pred = prediction{f: l.Foretell(&c)}
+	if l, ok := e.learner.(algos.PendingPredictor); ok {
+		e.join.examples.at(n).pred = prediction{f: l.PredictPending(&c)}
 		return
 	}
-	if l, ok := e.learner.(algos.ScoreForeteller); ok {
+	if l, ok := e.learner.(algos.PendingScorer); ok {
 		scores := make([]float64, e.per())
-		l.ForetellScores(scores, &c)
+		l.ScorePending(scores, &c)
 		e.join.examples.at(n).pred = prediction{f: float64(algos.Largest(scores)), scores: scores}
 		return
 	}

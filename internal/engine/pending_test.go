@@ -11,10 +11,10 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 )
 
-// TestForetold: with labels that come late, the measures are those of what the
+// TestPendingPredictions: with labels that come late, the measures are those of what the
 // model said when each example came. The reference settles the engine before
 // every record, and asks the model of then itself.
-func TestForetold(t *testing.T) {
+func TestPendingPredictions(t *testing.T) {
 	for _, name := range []string{"sbp", "scs", "online", "adaptive"} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(t, name)
@@ -61,7 +61,7 @@ func TestForetold(t *testing.T) {
 			if a, b := hashOf(t, ref), hashOf(t, e); a != b {
 				t.Errorf("state %x, settled before every record %x", b, a)
 			}
-			// Before learning begins nothing is foretold: leave those out, and look at
+			// Before learning begins nothing is predicted: leave those out, and look at
 			// the window of the last examples alone.
 			want := eval.New(false, 500)
 			for _, key := range order[len(order)-500:] {
@@ -171,10 +171,10 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestStateBeforeForetelling: in a state that was written before there was such a
-// thing, the examples that wait have not been foretold. They are scored when their
+// TestStateBeforePredictPendinging: in a state that was written before there was such a
+// thing, the examples that wait have not been predicted. They are scored when their
 // labels come, and all those behind them when they come.
-func TestStateBeforeForetelling(t *testing.T) {
+func TestStateBeforePredictPendinging(t *testing.T) {
 	cfg := config(t, "sbp")
 	cfg.Join = Join{Topic: "labels", Window: 50}
 	mixed := apart(rings(1000, 4, false), rand.New(rand.NewPCG(2, 3)), 40, 0)
@@ -188,7 +188,7 @@ func TestStateBeforeForetelling(t *testing.T) {
 	waits := e.join.examples.items[e.join.examples.head:]
 	for i := range waits {
 		if !waits[i].pred.known() {
-			t.Fatalf("example %d of %d that wait has not been foretold", i, len(waits))
+			t.Fatalf("example %d of %d that wait has not been predicted", i, len(waits))
 		}
 		waits[i].pred = noPrediction
 	}
