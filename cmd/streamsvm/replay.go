@@ -53,7 +53,8 @@ func replayCommand() *cli.Command {
 		Text: `
 Learns from data files or recordings, in their order, and reports how good the
 model is. Every example is predicted before it is learned from, so the accuracy
-is that on unseen data. A recording gives the same model, to the bit, as train.
+is that on unseen data. A recording gives the same model, to the bit, as train
+with the same --publish-every.
 
 Files are libsvm, json, csv or msgpack, plain, .gz or .zst, or recordings
 (.ssr); - is standard input. With --delay, and with labels from another topic,
