@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -60,20 +59,18 @@ const mostCount = 50
 // use.
 type Learner struct {
 	*panel
-	experts     []entry
-	calibrators []calibrator
-	stack       *stack
-	shares      shares // of the experts' probabilities
-	published   *published
-	heaviest    float64             // weight of an example; 0: all were 1
-	pending     []pendingPrediction // in order of the examples
+	*mixer            // nil: one of several, whose scores are mixed together
+	log      []record // of one of several: the examples learned from, until they are mixed
+	experts  []entry
+	version  *ensemble           // the latest one, without terms; nil: none yet
+	place    []int               // of each expert in it, -1 if it was not there
+	heaviest float64             // weight of an example; 0: all were 1
+	pending  []pendingPrediction // in order of the examples
 
 	batch    []input
 	recalled []*prediction
 	aged     [][]score // of the latest version, by example of the batch
 	now      []score   // scratch
-	x        []float64
-	likely   []float64
 }
 
 var (
@@ -89,24 +86,26 @@ func newSized(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	if env.Task == algos.Regress {
 		return newRegressor(env, o, s)
 	}
-	l := &Learner{}
-	var err error
+	if env.Classes > 2 {
+		return newClasses(env, o, s)
+	}
+	l, err := newExpertsOf(env, o, s)
+	if err != nil {
+		return nil, err
+	}
+	l.mixer = newMixer(env, 1, l.experts)
+	return l, nil
+}
+
+// newExpertsOf returns a learner without a mixer.
+func newExpertsOf(env algos.Env, o options, s *sizes) (l *Learner, err error) {
+	l = &Learner{}
 	l.panel, err = makePanel(env, o, s, 0, l, func(x onePass) linearLearner { return &x })
 	if err != nil {
 		return nil, err
 	}
 	l.experts = l.newExperts()
-	n := len(l.experts)
-	for range n {
-		l.calibrators = append(l.calibrators, newCalibrator())
-	}
-	l.stack = newStack(n+1, ownSpread, ownKeep)
-	for e := range n {
-		l.stack.w[e] = 1 / float64(n)
-	}
-	l.shares = newShares(slices.Repeat([]float64{1 / float64(n)}, n))
-	l.published = newPublished(env.PublishEvery, l.experts)
-	l.now, l.x, l.likely = make([]score, n), make([]float64, n+1), make([]float64, n)
+	l.now = make([]score, len(l.experts))
 	return l, nil
 }
 
@@ -136,7 +135,7 @@ func (l *Learner) look(xs []*stream.Example) {
 	batch := l.batch
 	l.aged = nil
 	if fresh {
-		l.aged = l.published.scores(vecs)
+		l.aged = l.versionScores(vecs)
 	} else {
 		batch = nil
 	}
@@ -160,12 +159,6 @@ func (l *Learner) predict(dst []score, in *input) {
 	}
 }
 
-// logOdds returns the stack's inputs, by the scores of the experts: their log odds, and a
-// constant.
-func (l *Learner) logOdds(scores []score) []float64 {
-	return logOddsOf(l.x, scores, func(e int) *calibration { return &l.calibrators[e].calibration })
-}
-
 // one predicts an example, unless that was done when it arrived, and learns from it.
 func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 	weight := l.weigh(x)
@@ -180,19 +173,15 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 		}
 	}
 	l.compareMachines(p, x.Y, weight)
-	y := 0.0
+	y := 0
 	if x.Y > 0 {
 		y = 1
 	}
-	odds := l.logOdds(p.scores)
-	l.stack.learn(odds, y, weight)
-	l.shares.learn(l.likelihoods(odds[:len(p.scores)], x.Y, weight), weight)
-	for e, s := range p.scores {
-		if s.ok {
-			l.calibrators[e].learn(s.f, y, ownForget, weight)
-		}
+	if l.mixer == nil {
+		l.log = append(l.log, record{slices.Clone(p.scores), p.aged, y, weight})
+	} else {
+		l.mixer.learn([][]score{p.scores}, p.agedScores(), y, weight)
 	}
-	l.published.learn(p.aged, y, weight)
 	wide := l.inputs.wide
 	err := l.take(in.x, func() error {
 		if l.inputs.wide != wide { // it has just been found to be wide
@@ -207,22 +196,6 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 	})
 	return p.f, err
 }
-
-// likelihoods returns the probability of label y by the experts' log odds, to the given
-// power. It is kept away from 0 and 1, so that an expert that has failed badly can come
-// back.
-func (l *Learner) likelihoods(odds []float64, y, power float64) []float64 {
-	for e, v := range odds {
-		loss := bounded(linear.Softplus(-float64(y*v)), mostLogLoss)
-		l.likely[e] = linear.ExpNeg(float64(power * max(loss, leastLoss)))
-	}
-	return l.likely
-}
-
-const (
-	leastLoss   = 0.020202707317519466 // −ln 0.98
-	mostLogLoss = 3.912023005428146    // −ln 0.02
-)
 
 // compareMachines tells the drift detector which machines were wrong.
 func (l *Learner) compareMachines(p *prediction, y, weight float64) {
@@ -285,28 +258,48 @@ func (l *Learner) ensemble() (m *ensemble, place []int) {
 
 // Model returns a view of the present ensemble.
 func (l *Learner) Model() algos.Model {
+	if l.mixer == nil {
+		return new(ensemble)
+	}
+	return l.present(l.mixer, 0)
+}
+
+// present returns a view of the present ensemble, with the weights of a mixer.
+func (l *Learner) present(x *mixer, lane int) *ensemble {
 	m, place := l.ensemble()
 	n := len(l.experts)
 	for e, k := range place {
 		if k >= 0 {
-			m.terms = append(m.terms, term{k, l.calibrators[e].calibration, l.stack.w[e], 0})
+			m.terms = append(m.terms, term{k, x.calibrators[lane][e].calibration, x.stack.w[e], 0})
 		}
 	}
-	m.bias = l.stack.w[n]
+	m.bias = x.stack.w[n]
 	return m
 }
 
 // Published implements algos.Publisher.
-func (l *Learner) Published() algos.Model {
-	if l.published.versions == 0 {
-		return l.Model()
+func (l *Learner) Published() algos.Model { return l.toPublish(l.mixer, 0) }
+
+func (l *Learner) toPublish(x *mixer, lane int) *ensemble {
+	if x.published.versions == 0 {
+		return l.present(x, lane)
 	}
 	m, place := l.ensemble()
-	l.published.publish(m, place, l.calibrators, l.stack, l.shares.weights())
-	if e, ok := l.published.alone(); ok && place[e] >= 0 {
-		m.terms, m.bias, m.mixed, m.caps = []term{{place[e], l.published.calibrators[e].calibration, 1, 0}}, 0, 0, nil
+	x.published.publish(m, lane, place, x.calibrators[lane], x.stack, x.shares.weights(), x.center(l.rate())[0])
+	if e, ok := x.published.alone(); ok && place[e] >= 0 {
+		m.terms, m.bias, m.mixed, m.caps = []term{{place[e], x.published.calibrators[lane][e].calibration, 1, 0}}, 0, 0, nil
 	}
 	return m.pruned()
+}
+
+// rate returns the log odds of +1 by the share of the examples so far.
+func (l *Learner) rate() float64 {
+	for _, e := range l.experts {
+		if b, ok := e.expert.(*baseRate); ok && b.n > 0 {
+			return b.logOdds()
+		}
+	}
+	return 0
 }
 
 // Calibrated implements algos.Publisher: decisions are log odds, except where examples
@@ -316,19 +309,45 @@ func (l *Learner) Calibrated() bool { return l.heaviest == 0 }
 // takeVersion takes a version, if one is due.
 func (l *Learner) takeVersion() error {
 	examples := l.cutting.Seen()
-	if !l.published.due(examples) {
+	if l.mixer == nil || !l.published.due(examples) {
 		return nil
 	}
+	if err := l.keepVersion(); err != nil {
+		return err
+	}
+	l.published.take(examples, l.calibrators, l.stack, l.shares.weights(), l.center(l.rate()))
+	return nil
+}
+
+// keepVersion makes a version of the present experts.
+func (l *Learner) keepVersion() error {
 	m, place := l.ensemble()
 	data, err := m.AppendBinary(nil) // a copy
 	if err == nil {
 		m, err = decodeEnsemble(data)
 	}
-	if err != nil {
-		return err
+	l.version, l.place = m, place
+	return err
+}
+
+// versionScores returns the scores of the latest version for a batch, by example and expert;
+// nil while there is none.
+func (l *Learner) versionScores(xs []stream.Vec) [][]score {
+	if l.version == nil {
+		return nil
 	}
-	l.published.take(examples, m, place, l.calibrators, l.stack, l.shares.weights())
-	return nil
+	all := newRows(len(l.version.members), len(xs))
+	l.version.scores(all, xs)
+	out, flat := make([][]score, len(xs)), make([]score, len(xs)*len(l.experts))
+	for i := range xs {
+		out[i] = flat[i*len(l.experts) : (i+1)*len(l.experts)]
+		for e, k := range l.place {
+			if k >= 0 {
+				out[i][e] = score{all[k][i], true}
+			}
+		}
+	}
+	return out
 }
 
 // turn does what is due after every 16th example.
@@ -358,6 +377,9 @@ func (l *Learner) Report() algos.Report {
 	list := make([]string, len(l.experts))
 	for e, x := range l.experts {
 		list[e] = x.name
+	}
+	if l.mixer == nil {
+		return l.report(list, make([]float64, len(list)))
 	}
 	return l.report(list, l.stack.w[:len(list)])
 }

@@ -106,13 +106,9 @@ func BenchmarkParts(b *testing.B) {
 		for e := range scores {
 			scores[e] = score{float64((i+e)%7 - 3), true}
 		}
-		odds := l.logOdds(scores)
-		l.stack.learn(odds, float64(i%2), 1)
-		l.shares.learn(l.likelihoods(odds[:len(scores)], xs[i%len(xs)].Y, 1), 1)
-		for e, s := range scores {
-			l.calibrators[e].learn(s.f, float64(i%2), ownForget, 1)
-		}
-		l.published.learn(scores, float64(i%2), 1)
+		lane := [][]score{scores}
+		l.mixer.predict(lane)
+		l.mixer.learn(lane, lane, i%2, 1)
 	})
-	each("latest version", func(xs []*stream.Example) { l.published.scores(vecs(xs)) })
+	each("latest version", func(xs []*stream.Example) { l.versionScores(vecs(xs)) })
 }

@@ -49,19 +49,6 @@ func (c *calibration) parts(s float64) (inner, outer float64) {
 // logOdds returns the log odds of +1, given a score.
 func (c *calibration) logOdds(s float64) float64 { return bounded(c.raw(c.parts(s)), mostOdds) }
 
-// logOddsOf sets x to the log odds of the experts, by their scores, and a last 1. of
-// returns the calibration of an expert. One without a score has 0, which is no opinion.
-func logOddsOf(x []float64, scores []score, of func(e int) *calibration) []float64 {
-	for e, s := range scores {
-		x[e] = 0
-		if s.ok {
-			x[e] = of(e).logOdds(s.f)
-		}
-	}
-	x[len(scores)] = 1
-	return x
-}
-
 func (c *calibration) raw(inner, outer float64) float64 {
 	return float64(c.slope*inner) + float64(c.outer*outer) + c.offset
 }
@@ -87,10 +74,10 @@ func newCalibrator() calibrator {
 	return calibrator{calibration: calibration{slope: 1, outer: 0.5}, hessian: [6]float64{1, 0, 1, 0, 0, 1}}
 }
 
-// learn takes a step, with forgetting at the given rate. y is 1 or 0.
-func (c *calibrator) learn(s, y, rate, weight float64) {
+// learn takes a step, with forgetting at the given rate. p is the probability so far, y 1
+// or 0.
+func (c *calibrator) learn(s, p, y, rate, weight float64) {
 	u, v := c.parts(s)
-	p := linear.Sigmoid(c.raw(u, v))
 	g, w := weight*(p-y), weight*max(float64(p*(1-p)), leastSpread)
 	keep, h := 1-rate, &c.hessian
 	wu, wv := float64(w*u), float64(w*v)

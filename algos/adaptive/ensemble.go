@@ -20,7 +20,7 @@ import (
 //
 //	f(x) = b + Σ_t w_t L_t(x) + v logit(Σ_t q_t σ(L_t(x))/Σ_t q_t), at most ±8,
 //
-// capped (see caps), where L_t are the calibrated log odds of an expert (see calibration), and w_t and q_t are
+// where the distance to a center is capped (see caps), and L_t are the calibrated log odds of an expert (see calibration), and w_t and q_t are
 // weights, of log odds and of probabilities. An expert can have two terms: one calibrated
 // by its predictions as they were made, one by those of published versions.
 type ensemble struct {
@@ -32,9 +32,10 @@ type ensemble struct {
 	terms   []term
 	bias    float64
 	mixed   float64 // v
-	// caps are the weights of the log odds as they are, and of c tanh(f/c) for the others
-	// of the list caps; empty: as they are.
-	caps []float64
+	// caps are the weights of the distance f of the log odds to the center as it is, and of
+	// c tanh(f/c) for the others of the list caps; empty: the log odds as they are.
+	caps   []float64
+	center float64
 }
 
 // member is an expert's function.
@@ -220,7 +221,7 @@ func (m *ensemble) Decisions(dst []float64, xs []stream.Vec) {
 			}
 			f = bounded(f, mostLogOdds)
 			if len(m.caps) > 0 {
-				f = capped(f, m.caps)
+				f = m.center + capped(f-m.center, m.caps)
 			}
 			dst[i] = f
 		}
@@ -352,6 +353,7 @@ func (m *ensemble) fields(f *state.Fields) {
 	f.Float64("bias", &m.bias)
 	f.Float64("mixed", &m.mixed)
 	f.Float64s("caps", &m.caps)
+	f.Float64("center", &m.center)
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("terms", m.check())
 	}
@@ -472,7 +474,7 @@ func (m *ensemble) check() error {
 	if len(m.caps) != 0 && len(m.caps) != len(caps) {
 		return fmt.Errorf("%d caps", len(m.caps))
 	}
-	weights := append([]float64{m.bias, m.mixed}, m.caps...)
+	weights := append([]float64{m.bias, m.mixed, m.center}, m.caps...)
 	for _, t := range m.terms {
 		if !(t.share >= 0) {
 			return fmt.Errorf("share %g", t.share)
@@ -524,7 +526,7 @@ func (m *ensemble) pruned() *ensemble {
 		}
 		gone[k] = true
 	}
-	out := &ensemble{bias: m.bias, mixed: m.mixed, caps: m.caps, seed: m.seed}
+	out := &ensemble{bias: m.bias, mixed: m.mixed, caps: m.caps, center: m.center, seed: m.seed}
 	place := make([]int, len(size))
 	for k, e := range m.members {
 		if gone[k] {

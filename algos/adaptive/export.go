@@ -21,6 +21,7 @@ type exportedEnsemble struct {
 	Bias    float64          `json:"bias"`
 	Mixed   float64          `json:"mixed"`
 	Caps    []exportedCap    `json:"caps"`
+	Center  float64          `json:"center"`
 	Experts []exportedMember `json:"experts"`
 }
 
@@ -47,7 +48,7 @@ type exportedNeighbours struct {
 	Labels  []float64 `json:"labels"`
 }
 
-// exportedCap is the weight of At·tanh(f/At); of f if At is 0.
+// exportedCap is the weight of At·tanh(d/At), d = f − center; of d if At is 0.
 type exportedCap struct {
 	At     float64 `json:"at"`
 	Weight float64 `json:"weight"`
@@ -57,7 +58,7 @@ type exportedCap struct {
 func (m *ensemble) Export(o plain.Options) (any, error) {
 	// Experts begin at different times, and a later one can have seen fewer features.
 	o.Features = max(o.Features, m.Info().Dim)
-	out := exportedEnsemble{Kind: "ensemble", Bias: m.bias, Mixed: m.mixed, Caps: []exportedCap{}, Experts: []exportedMember{}}
+	out := exportedEnsemble{Kind: "ensemble", Bias: m.bias, Mixed: m.mixed, Caps: []exportedCap{}, Center: m.center, Experts: []exportedMember{}}
 	for i, w := range m.caps {
 		out.Caps = append(out.Caps, exportedCap{caps[i], w})
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/linear"
@@ -168,6 +169,9 @@ func kernelFields(f *state.Fields, k **kernelFunction) {
 	}
 	(*k).fields(f, expansion.Decode)
 }
+
+// decodeAny reads a model of two or more classes, or of a regression.
+func decodeAny(data []byte) (algos.Model, error) { return ovr.DecodeModel(data, decode) }
 
 // decode reads what AppendBinary wrote.
 func decode(data []byte) (algos.Model, error) {

@@ -16,5 +16,6 @@ var Spec = algos.Define(algos.SpecInfo{
 	Paper:    "Penny, Roberts: Dynamic logistic regression, IJCNN 1999 (the stack); Herbster, Warmuth: Tracking the best expert, 1998; Bach, Maloof: Paired learners for concept drift, ICDM 2008 (cuts); base learner Zhang, Sen",
 	Kind:     algos.Mixture,
 	OwnScale: true,
+	Classes:  true,
 	Tasks:    []algos.Task{algos.Classify, algos.Regress},
-}, nil, newLearner, decode)
+}, nil, newLearner, decodeAny)

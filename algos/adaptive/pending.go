@@ -19,6 +19,14 @@ type prediction struct {
 	machine uint64
 }
 
+// agedScores returns the scores of the latest version of one lane.
+func (p *prediction) agedScores() [][]score {
+	if p.aged == nil {
+		return nil
+	}
+	return [][]score{p.aged}
+}
+
 // pendingPrediction is a prediction for an example that has not been learned from.
 type pendingPrediction struct {
 	seq uint64
@@ -28,7 +36,10 @@ type pendingPrediction struct {
 // predictionOf returns the prediction that follows from the experts' scores. It shares
 // them.
 func (l *Learner) predictionOf(scores []score) *prediction {
-	p := &prediction{scores: scores, f: l.stack.logOdds(l.logOdds(scores))}
+	p := &prediction{scores: scores}
+	if l.mixer != nil {
+		p.f = l.mixer.predict([][]score{scores})[0]
+	}
 	if l.machines[growing] != nil {
 		cuts, _ := l.cutting.ChangePoints()
 		p.machine = 1 + cuts
@@ -48,7 +59,7 @@ func (l *Learner) PredictPending(x *stream.Example) float64 {
 	scores := make([]score, len(l.experts))
 	l.predict(scores, &in)
 	p := l.predictionOf(scores)
-	if aged := l.published.scores([]stream.Vec{x.X}); aged != nil {
+	if aged := l.versionScores([]stream.Vec{x.X}); aged != nil {
 		p.aged = aged[0]
 	}
 	l.pending = append(l.pending, pendingPrediction{x.Seq, *p})

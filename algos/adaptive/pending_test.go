@@ -57,7 +57,7 @@ func TestPendingPredictionsCount(t *testing.T) {
 	late, then := lately(t, xs, 50)
 	weight := func(l *Learner) float64 {
 		w := l.stack.w[l.published.names["last"]]
-		return w * l.calibrators[l.published.names["last"]].logOdds(1)
+		return w * l.calibrators[0][l.published.names["last"]].logOdds(1)
 	}
 	if weight(at) < 1 || weight(late) > weight(at)/3 || now < 0.8 {
 		t.Errorf("the last label counts %.3f at once (accuracy %.3f), %.3f with labels 50 examples later (%.3f)", weight(at), now, weight(late), then)
@@ -82,9 +82,9 @@ func TestPublishedIsForLater(t *testing.T) {
 			if at < 2000 {
 				break
 			}
-			y := (x.Y + 1) / 2
-			own += logLoss(dst[i], y)
-			published += logLoss(version.Decision(x.X), y)
+			y := int(x.Y+1) / 2
+			own += logLoss(dst[i:i+1], y)
+			published += logLoss([]float64{version.Decision(x.X)}, y)
 			n++
 		}
 		if version, err = Spec.DecodeModel(algostest.Bytes(t, l.(algos.Publisher).Published())); err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/linear"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // A subscriber predicts with the version that was published last. The experts' scores are
@@ -54,20 +53,28 @@ const (
 	numRules
 )
 
-// A stream that jumps makes versions wrong that were sure. How much of the mixture's log
-// odds f is published is learned like the rules: caps[0] stands for all of it, c for
-// c tanh(f/c). The first one begins with an advantage.
+// A stream that jumps makes versions wrong that were sure. How far the log odds that are
+// published may be from those of the classes' rates is learned like the rules: caps[0]
+// stands for all of the distance f, c for c tanh(f/c), and a last one for none of it. The
+// first one begins with an advantage.
+//
+// Nothing is forgotten here, and the rate of the Hedge falls as it errs (AdaHedge: de Rooij,
+// van Erven, Grünwald, Koolen, "Follow the leader if you can, Hedge if you must", JMLR 15,
+// 2014). As the log loss is convex in log odds, what is published is no worse than the
+// classes' rates in the long run, whatever the stream.
 var caps = [...]float64{0, 4, 3, 2, 1.5, 1, 0.5}
 
 const (
 	capPrior  = 3 // the advantage, in nats
-	numJudged = numRules + len(caps)
+	numCaps   = len(caps) + 1
+	numJudged = numRules + numCaps
 )
 
 // judged is a number for each rule and each cap.
 type judged [numJudged]float64
 
-// capped returns the mean of f as capped, by the weights of the caps.
+// capped returns the mean of f as capped, by the weights of the caps. The weight of the last
+// one does not matter.
 func capped(f float64, weights []float64) float64 {
 	sum := float64(weights[0] * f)
 	for i, c := range caps[1:] {
@@ -93,67 +100,60 @@ type published struct {
 	experts []entry
 	names   map[string]int
 
-	calibrators []calibrator // at age
-	stack       *stack       // at age
-	losses      []float64    // of each expert's log odds, discounted
-	shrink      shrinker     // of the trainer's own log odds, at age
-	rules       judged       // discounted losses of the rules and caps
+	calibrators [][]*calibrator // at age, by lane
+	stack       *stack          // at age
+	losses      []float64       // of each expert's log odds, discounted
+	shrink      shrinker        // of the trainer's own log odds, at age
+	rules       judged          // discounted losses of the rules, and losses of the caps
+	weight      float64         // of the rules' losses: examples, discounted
+	gap         float64         // by which the mean loss of caps was above their mixture's so far
 
 	// The latest version.
-	versions  uint64        // taken so far
-	began     uint64        // examples when it was taken
-	next      uint64        // examples at which the next one is due
-	version   *ensemble     // with a term-free list of all experts that were there; nil: none yet
-	place     []int         // of each expert in the version, -1 if it was not there
-	own, aged []calibration // as frozen
+	versions  uint64           // taken so far
+	began     uint64           // examples when it was taken
+	next      uint64           // examples at which the next one is due
+	own, aged [][]*calibration // as frozen, by lane
+	center    []float64        // log odds by the classes' rates, by lane
 	shrunk    shrinker
 	proposals [numRules]proposal
 	sums      judged    // losses in the life of the version
 	mix       []float64 // weights of the rules and caps, as frozen
 	count     float64
 
-	x []float64 // scratch
+	x       [][]float64 // scratch, by lane
+	f, g, p []float64
 }
 
-func newPublished(every int, experts []entry) *published {
+func newPublished(every, lanes int, experts []entry) *published {
 	if every <= 0 {
 		every = defaultEvery
 	}
 	n := len(experts)
-	p := &published{every: uint64(every), experts: experts, names: map[string]int{}, stack: newStack(n+1, ageSpread, 1), losses: make([]float64, n), next: firstVersion, x: make([]float64, n+1)}
+	p := &published{every: uint64(every), experts: experts, names: map[string]int{}, stack: newStack(n+1, ageSpread, 1), losses: make([]float64, n), next: firstVersion}
 	for i, e := range experts {
 		p.names[e.name] = i
-		p.calibrators = append(p.calibrators, newCalibrator())
 	}
 	p.shrink = newShrinker()
+	p.grow(lanes)
 	return p
+}
+
+// grow adds lanes up to so many.
+func (p *published) grow(lanes int) {
+	n := len(p.experts)
+	fresh := newCalibrators(lanes-len(p.calibrators), n)
+	p.calibrators = append(p.calibrators, fresh...)
+	if p.versions > 0 {
+		p.own, p.aged = append(p.own, frozen(fresh)...), append(p.aged, frozen(fresh)...)
+		for len(p.center) < lanes {
+			p.center = append(p.center, -mostOdds)
+		}
+	}
+	p.x, p.f, p.g, p.p = newRows(lanes, n+1), make([]float64, lanes), make([]float64, lanes), make([]float64, lanes)
 }
 
 // life is the number of examples that the present version is for.
 func (p *published) life() float64 { return float64(p.next - p.began) }
-
-// scores returns the scores of the latest version for a batch, by example and expert; nil
-// while there is none.
-func (p *published) scores(xs []stream.Vec) [][]score {
-	if p.version == nil {
-		return nil
-	}
-	all := make([][]float64, len(p.version.members))
-	for k := range all {
-		all[k] = make([]float64, len(xs))
-	}
-	p.version.scores(all, xs)
-	out, flat := make([][]score, len(xs)), make([]score, len(xs)*len(p.experts))
-	for i := range xs {
-		out[i] = flat[i*len(p.experts) : (i+1)*len(p.experts)]
-		for e, k := range p.place {
-			if k >= 0 {
-				out[i][e] = score{all[k][i], true}
-			}
-		}
-	}
-	return out
-}
 
 // mixing is a mean of probabilities.
 type mixing struct{ sum, weights float64 }
@@ -171,86 +171,103 @@ func (m *mixing) logOdds() float64 {
 	return linear.Log(p / (1 - p))
 }
 
-// logLoss is −ln of the probability of y, 1 or 0, at log odds f.
-func logLoss(f, y float64) float64 {
-	if y > 0 {
-		f = -f
-	}
-	return linear.Softplus(f)
-}
-
 // learn takes note of what the experts of the latest version predicted for an example of
-// label y, 1 or 0, of such a weight.
-func (p *published) learn(scores []score, y, weight float64) {
-	if scores == nil {
+// label y, 1 or 0, or of class y, of such a weight; nil where there was no version.
+func (p *published) learn(scores [][]score, y int, weight float64) {
+	if scores == nil || p.versions == 0 {
 		return
 	}
 	w := weight * min(1, effective/p.life())
 	// The rules, as they were frozen.
-	x := logOddsOf(p.x, scores, func(e int) *calibration { return &p.own[e] })
-	own := bounded(dot(p.proposals[ruleOwn], x), mostLogOdds)
-	var f float64 // of the mixture
-	judge := func(r int, g float64) {
+	x := logOddsOf(p.x, scores, p.own)
+	own, f := p.p, p.f // f is of the mixture
+	clear(f)
+	judge := func(r int, g []float64) {
 		p.sums[r] += float64(weight * logLoss(g, y))
-		f += float64(p.mix[r] * g)
-	}
-	judge(ruleOwn, bounded(p.shrunk.of(own), mostLogOdds))
-	var mixed mixing
-	for e, s := range scores {
-		if s.ok {
-			mixed.add(p.proposals[ruleShare][e], x[e])
+		for k, v := range g {
+			f[k] += float64(p.mix[r] * v)
 		}
 	}
-	judge(ruleShare, mixed.logOdds())
-	x = logOddsOf(p.x, scores, func(e int) *calibration { return &p.aged[e] })
-	for r := ruleShare + 1; r < numRules; r++ {
-		judge(r, bounded(dot(p.proposals[r], x), mostLogOdds))
+	mixInto(own, p.proposals[ruleOwn], x)
+	for k, v := range own {
+		p.g[k] = bounded(p.shrunk.of(v), mostLogOdds)
 	}
-	p.sums[numRules] += float64(weight * logLoss(f, y))
-	for i, c := range caps[1:] {
-		p.sums[numRules+1+i] += float64(weight * logLoss(float64(c*tanh(f/c)), y))
+	judge(ruleOwn, p.g)
+	p.shrink.learn(own, y, w)
+	if len(x) == 1 {
+		var mixed mixing
+		for e, s := range scores[0] {
+			if s.ok {
+				mixed.add(p.proposals[ruleShare][e], x[0][e])
+			}
+		}
+		p.g[0] = mixed.logOdds()
+		judge(ruleShare, p.g)
+	}
+	x = logOddsOf(p.x, scores, p.aged)
+	for r := ruleShare + 1; r < numRules; r++ {
+		mixInto(p.g, p.proposals[r], x)
+		judge(r, p.g)
+	}
+	for k := range f {
+		f[k] -= p.center[k]
+	}
+	for i := range numCaps {
+		for k, v := range f {
+			switch {
+			case i == len(caps):
+				v = 0
+			case i > 0:
+				v = float64(caps[i] * tanh(v/caps[i]))
+			}
+			p.g[k] = p.center[k] + v
+		}
+		p.sums[numRules+i] += float64(weight * logLoss(p.g, y))
 	}
 	p.count += weight
-	p.shrink.learn(own, y, w)
 	// What the next version will have.
-	x = logOddsOf(p.x, scores, func(e int) *calibration { return &p.calibrators[e].calibration })
+	x = logOddsOf(p.x, scores, p.calibrators)
 	p.stack.learn(x, y, w)
-	for e, s := range scores {
-		loss := math.Ln2
-		if s.ok {
-			loss = logLoss(x[e], y)
-			p.calibrators[e].learn(s.f, y, ageForget, w)
+	for e := range p.losses {
+		for k := range x {
+			p.g[k] = x[k][e]
 		}
-		p.losses[e] = float64(lossKeep*p.losses[e]) + float64(w*loss)
+		p.losses[e] = float64(lossKeep*p.losses[e]) + float64(w*logLoss(p.g, y))
 	}
+	learnCalibrations(p.calibrators, scores, y, ageForget, w, p.p)
 }
 
 // due reports whether a version is to be taken after so many examples.
 func (p *published) due(examples uint64) bool { return examples >= p.next }
 
-// take takes a version after so many examples, whose experts are those of m. own are the
-// trainer's calibrations and stack.
-func (p *published) take(examples uint64, m *ensemble, place []int, own []calibrator, stack *stack, shares []float64) {
+// take takes note of a version after so many examples. own are the trainer's calibrations
+// and stack, center the log odds of the classes by their rates.
+func (p *published) take(examples uint64, own [][]*calibrator, stack *stack, shares, center []float64) {
 	p.settle()
 	if p.versions == 0 {
 		// There is nothing to go by but the trainer's own weights.
-		for e := range p.calibrators {
-			p.calibrators[e] = own[e]
+		for k := range p.calibrators {
+			for e, c := range own[k] {
+				*p.calibrators[k][e] = *c
+			}
 		}
 		copy(p.stack.w, stack.w)
 	}
 	p.versions++
-	p.version, p.place, p.began = m, place, examples
+	p.began, p.center = examples, center
 	p.next = min(2*examples, examples-examples%p.every+p.every)
 	p.own, p.aged = frozen(own), frozen(p.calibrators)
 	p.shrunk = p.shrink
 	p.proposals, p.mix = p.propose(stack, shares), p.mixture()
 }
 
-func frozen(list []calibrator) []calibration {
-	out := make([]calibration, len(list))
-	for i := range list {
-		out[i] = list[i].calibration
+func frozen(list [][]*calibrator) [][]*calibration {
+	out := make([][]*calibration, len(list))
+	for k, lane := range list {
+		for _, c := range lane {
+			f := c.calibration
+			out[k] = append(out[k], &f)
+		}
 	}
 	return out
 }
@@ -260,19 +277,40 @@ func (p *published) settle() {
 	if p.count == 0 {
 		return
 	}
-	keep := poolKeep
+	keep, keepCaps := poolKeep, 1.0
 	if p.next <= p.every {
-		keep = doublingFor
+		keep, keepCaps = doublingFor, doublingFor
 		for e := range p.losses {
 			p.losses[e] *= doublingFor
 		}
 	}
 	n := min(p.count, effective)
-	for r := range p.rules {
-		p.rules[r] = float64(keep*p.rules[r]) + float64(n*(p.sums[r]/p.count))
+	for r := range p.sums {
+		p.sums[r] = float64(n * (p.sums[r] / p.count))
 	}
+	rate, weights, losses := p.capRate(), p.mix[numRules:], p.sums[numRules:]
+	least := slices.Min(losses)
+	var mean, sum float64
+	for i, w := range weights {
+		mean += float64(w * (losses[i] - least))
+		sum += float64(w * linear.ExpNeg(float64(rate*(losses[i]-least))))
+	}
+	p.gap += max(0, mean+linear.Log(sum)/rate)
+	for r, loss := range p.sums {
+		if r == numRules {
+			keep = keepCaps
+		}
+		p.rules[r] = float64(keep*p.rules[r]) + loss
+	}
+	p.weight = float64(keep*p.weight) + n
 	p.sums, p.count = judged{}, 0
 }
+
+// capRate is the rate of the Hedge over caps.
+func (p *published) capRate() float64 { return 1 / (1/poolRate + p.gap/capSpan) }
+
+// capSpan is ln of the number of caps.
+const capSpan = 2.0794415416798357
 
 // propose returns what the rules propose now.
 func (p *published) propose(own *stack, shares []float64) (out [numRules]proposal) {
@@ -304,11 +342,14 @@ func (p *published) propose(own *stack, shares []float64) (out [numRules]proposa
 // mixture returns the weights of the rules, which sum to 1, and those of the caps, which do
 // too.
 func (p *published) mixture() []float64 {
-	losses := p.rules
-	for i := range losses[numRules+1:] {
-		losses[numRules+1+i] += float64(capPrior) / poolRate
+	losses, rate := p.rules, p.capRate()
+	if len(p.x) > 1 {
+		losses[ruleShare] = math.MaxFloat64 // there is no such rule
 	}
-	return append(hedge(losses[:numRules], poolRate), hedge(losses[numRules:], poolRate)...)
+	for i := range losses[numRules+1:] {
+		losses[numRules+1+i] += capPrior / rate
+	}
+	return append(hedge(losses[:numRules], poolRate), hedge(losses[numRules:], rate)...)
 }
 
 // hedge returns weights in proportion to exp(−rate·loss).
@@ -325,13 +366,13 @@ func hedge(losses []float64, rate float64) []float64 {
 	return w
 }
 
-// publish sets the terms of a version to be published now. place has the member of each
-// expert, -1 for one that is not there.
-func (p *published) publish(m *ensemble, place []int, own []calibrator, stack *stack, shares []float64) {
+// publish sets the terms of a lane of a version to be published now. place has the member of
+// each expert, -1 for one that is not there.
+func (p *published) publish(m *ensemble, lane int, place []int, own []*calibrator, stack *stack, shares []float64, center float64) {
 	rules, proposals := p.mixture(), p.propose(stack, shares)
 	n := len(p.experts)
 	shrink := p.shrink
-	m.mixed, m.caps = rules[ruleShare], rules[numRules:]
+	m.mixed, m.caps, m.center = rules[ruleShare], rules[numRules:numRules+len(caps)], center
 	m.bias = float64(rules[ruleOwn] * (float64(shrink.slope*proposals[ruleOwn][n]) + shrink.offset))
 	for r := ruleShare + 1; r < numRules; r++ {
 		m.bias += float64(rules[r] * proposals[r][n])
@@ -346,7 +387,7 @@ func (p *published) publish(m *ensemble, place []int, own []calibrator, stack *s
 		for r := ruleShare + 1; r < numRules; r++ {
 			w += float64(rules[r] * proposals[r][e])
 		}
-		m.terms = append(m.terms, term{k, p.calibrators[e].calibration, w, 0})
+		m.terms = append(m.terms, term{k, p.calibrators[lane][e].calibration, w, 0})
 	}
 }
 
@@ -360,19 +401,19 @@ func (p *published) alone() (e int, ok bool) {
 }
 
 func (p *published) fields(f *state.Fields) {
-	for e := range p.calibrators {
-		f.Group("calibration", p.calibrators[e].fields)
-	}
+	calibratorFields(f, p.calibrators)
 	f.Group("shrink", p.shrink.fields)
 	f.Group("stack", p.stack.fields)
 	n := len(p.experts)
 	f.Float64s("losses", &p.losses)
 	rules := p.rules[:]
 	f.Float64s("rules", &rules)
+	f.Float64("weight", &p.weight)
+	f.Float64("gap", &p.gap)
 	f.Uint64("versions", &p.versions)
 	f.Uint64("next", &p.next)
 	if f.Decoding() {
-		p.version, p.began, p.count, p.sums = nil, 0, 0, judged{}
+		p.began, p.count, p.sums = 0, 0, judged{}
 		if f.Err() == nil && (len(p.losses) != n || len(rules) != numJudged) {
 			f.Fail("losses", fmt.Errorf("%d, %d", len(p.losses), len(rules)))
 		}
@@ -386,20 +427,20 @@ func (p *published) fields(f *state.Fields) {
 	sums := p.sums[:]
 	f.Float64s("sums", &sums)
 	f.Float64s("mix", &p.mix)
+	f.Float64s("center", &p.center)
 	if f.Decoding() {
-		p.version, p.place = new(ensemble), make([]int, n)
-		p.own, p.aged = make([]calibration, n), make([]calibration, n)
+		p.own, p.aged = frozen(p.calibrators), frozen(p.calibrators)
 	}
 	f.Group("shrunk", p.shrunk.fields)
-	for e := range n {
-		f.Int("place", &p.place[e])
-		f.Group("own", p.own[e].fields)
-		f.Group("aged", p.aged[e].fields)
+	for k := range p.own {
+		for e := range p.own[k] {
+			f.Group("own", p.own[k][e].fields)
+			f.Group("aged", p.aged[k][e].fields)
+		}
 	}
 	for r := range p.proposals {
 		f.Float64s("proposal", (*[]float64)(&p.proposals[r]))
 	}
-	f.Group("version", p.version.fields)
 	if f.Decoding() && f.Err() == nil {
 		copy(p.sums[:], sums)
 		f.Fail("version", p.check(len(sums)))
@@ -407,15 +448,10 @@ func (p *published) fields(f *state.Fields) {
 }
 
 func (p *published) check(sums int) error {
-	if sums != numJudged || len(p.mix) != numJudged || p.next <= p.began {
-		return fmt.Errorf("%d sums, from %d to %d", sums, p.began, p.next)
+	if sums != numJudged || len(p.mix) != numJudged || len(p.center) != len(p.x) || p.next <= p.began || !(p.gap >= 0) {
+		return fmt.Errorf("%d sums, of %d classes, from %d to %d", sums, len(p.center), p.began, p.next)
 	}
-	for _, k := range p.place {
-		if k < -1 || k >= len(p.version.members) {
-			return fmt.Errorf("expert %d of %d", k, len(p.version.members))
-		}
-	}
-	lists := [][]float64{p.losses, p.rules[:], p.sums[:], p.mix, {p.count}}
+	lists := [][]float64{p.losses, p.rules[:], p.sums[:], p.mix, p.center, {p.count, p.weight, p.gap}}
 	for _, w := range p.proposals {
 		if len(w) != len(p.experts)+1 {
 			return fmt.Errorf("%d weights for %d experts", len(w), len(p.experts))

@@ -7,7 +7,7 @@ import "github.com/streamsvm/streamsvm/algos"
 // for fuzzing and simulation.
 var Short = algos.Define(Spec.SpecInfo, nil, func(env algos.Env, o options) (algos.Learner, error) {
 	return newSized(env, o, &short)
-}, decode)
+}, decodeAny)
 
 var short = sizes{
 	first: 16, large: 96, whole: 160, settled: 224, held: 96, windows: [...]int{16, 32, 48, 80},

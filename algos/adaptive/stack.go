@@ -39,9 +39,6 @@ func (s *stack) restart() {
 	}
 }
 
-// logOdds returns ⟨w, x⟩, within bounds.
-func (s *stack) logOdds(x []float64) float64 { return bounded(dot(s.w, x), mostLogOdds) }
-
 func dot(w, x []float64) float64 {
 	var f float64
 	for i, v := range x {
@@ -50,43 +47,92 @@ func dot(w, x []float64) float64 {
 	return f
 }
 
-// learn updates the weights. y is 1 or 0.
-func (s *stack) learn(x []float64, y, weight float64) {
-	n := len(x)
-	p := linear.Sigmoid(s.logOdds(x))
-	h := weight * max(float64(p*(1-p)), leastSpread)
-	var q float64
-	for i := range s.px {
-		var v float64
-		for j, xj := range x {
-			v += float64(s.p[i*n+j] * xj)
+// learn updates the weights with the log odds x of each lane. Of two classes, y is 1 or 0; of
+// more, with the softmax p of ⟨w, x_k⟩ and x̄ = Σ p_k x_k, the gradient is x_y − x̄ and the
+// Hessian Σ p_k (x_k − x̄)(x_k − x̄)ᵀ.
+func (s *stack) learn(x [][]float64, y int, weight float64) {
+	p := make([]float64, len(x))
+	mixInto(p, s.w, x)
+	chances(p, p)
+	if len(x) == 1 {
+		s.observe(x[0], weight*max(float64(p[0]*(1-p[0])), leastSpread), s.keep)
+		s.move(x[0], weight*(float64(y)-p[0]))
+	} else {
+		mean, d := make([]float64, len(s.w)), make([]float64, len(s.w))
+		for k, row := range x {
+			for j, v := range row {
+				mean[j] += float64(p[k] * v)
+			}
 		}
-		s.px[i] = v
-		q += float64(v * x[i])
+		keep := s.keep
+		for k, row := range x {
+			if p[k] < leastChance && k != y {
+				continue
+			}
+			for j, v := range row {
+				d[j] = v - mean[j]
+			}
+			s.observe(d, weight*max(p[k], leastSpread), keep)
+			keep = 1
+		}
+		for j, v := range x[y] {
+			d[j] = v - mean[j]
+		}
+		s.move(d, weight)
 	}
-	if !(q >= 0) { // rounding has made P indefinite
-		s.restart()
-		return
-	}
-	den := s.keep + float64(h*q)
-	step := weight * (y - p) / den
-	ratio := h / den
 	var trace float64
-	for i, v := range s.px {
-		s.w[i] += float64(step * v)
-		row := s.p[i*n : i*n+n]
-		c := ratio * v
-		for j, u := range s.px[:i+1] {
-			p := (row[j] - float64(c*u)) / s.keep
-			row[j], s.p[j*n+i] = p, p
-		}
-		trace += row[i]
+	for i := range s.w {
+		trace += s.p[i*len(s.w)+i]
 	}
-	if most := s.spread * float64(n); trace > most {
+	if most := s.spread * float64(len(s.w)); trace > most {
 		shrink := most / trace
 		for i := range s.p {
 			s.p[i] *= shrink
 		}
+	}
+}
+
+// leastChance is the probability below which a class hardly counts.
+const leastChance = 1e-3
+
+// observe updates P with a direction x of curvature h.
+func (s *stack) observe(x []float64, h, keep float64) {
+	n := len(x)
+	q := s.times(x)
+	if !(q >= 0) { // rounding has made P indefinite
+		s.restart()
+		return
+	}
+	ratio := h / (keep + float64(h*q))
+	for i, v := range s.px {
+		row := s.p[i*n : i*n+n]
+		c := ratio * v
+		for j, u := range s.px[:i+1] {
+			p := (row[j] - float64(c*u)) / keep
+			row[j], s.p[j*n+i] = p, p
+		}
+	}
+}
+
+// times sets px to P x and returns xᵀP x.
+func (s *stack) times(x []float64) (q float64) {
+	n := len(x)
+	for i := range s.px {
+		var v float64
+		for j, p := range s.p[i*n : i*n+n] {
+			v += float64(p * x[j])
+		}
+		s.px[i] = v
+		q += float64(v * x[i])
+	}
+	return q
+}
+
+// move adds step·P x to the weights.
+func (s *stack) move(x []float64, step float64) {
+	s.times(x)
+	for i, v := range s.px {
+		s.w[i] += float64(step * v)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -34,7 +35,7 @@ func TestStackAgainstLogisticRegression(t *testing.T) {
 			y = 1
 		}
 		xs, ys = append(xs, x), append(ys, y)
-		s.learn(x, y, 1)
+		s.learn([][]float64{x}, int(y), 1)
 	}
 	w := mat.NewVecDense(dim, nil)
 	for range 20 {
@@ -72,7 +73,7 @@ func TestStackMatrix(t *testing.T) {
 		if i%3 == 0 {
 			x[0], x[1] = -6, 6
 		}
-		s.learn(x, float64(i%2), 1+float64(i%50))
+		s.learn([][]float64{x}, i%2, 1+float64(i%50))
 		var trace float64
 		for a := range 4 {
 			trace += s.p[a*4+a]
@@ -102,7 +103,7 @@ func TestCalibrator(t *testing.T) {
 		if r.Float64() < 1/(1+math.Exp(-truth.logOdds(s))) {
 			y = 1
 		}
-		c.learn(s, y, 1e-4, 1)
+		c.learn(s, linear.Sigmoid(c.raw(c.parts(s))), y, 1e-4, 1)
 	}
 	for _, s := range []float64{-5, -2, -0.5, 0, 0.3, 1, 3} {
 		if got, want := c.logOdds(s), truth.logOdds(s); math.Abs(got-want) > 0.1 {

@@ -13,17 +13,37 @@ func (l *Learner) fields(f *state.Fields) {
 		f.Fail("heaviest", fmt.Errorf("%g is not a weight of at least 1", l.heaviest))
 	}
 	l.panel.fields(f, func() {
-		for e := range l.calibrators {
-			f.Group("calibration", l.calibrators[e].fields)
+		if l.mixer != nil {
+			l.mixer.fields(f)
 		}
-		f.Group("stack", l.stack.fields)
-		f.Group("shares", l.shares.fields)
-		f.Group("published", l.published.fields)
+		l.versionFields(f)
 	})
 	for _, e := range l.experts {
 		f.Group("expert", e.fields)
 	}
 	l.pendingFields(f)
+}
+
+// versionFields describes the latest version.
+func (l *Learner) versionFields(f *state.Fields) {
+	there := l.version != nil
+	f.Bool("version", &there)
+	if f.Decoding() {
+		l.version, l.place = nil, make([]int, len(l.experts))
+	}
+	if !there || f.Err() != nil {
+		return
+	}
+	if f.Decoding() {
+		l.version = new(ensemble)
+	}
+	f.Group("version", l.version.fields)
+	for e := range l.place {
+		f.Int("place", &l.place[e])
+		if k := l.place[e]; f.Decoding() && f.Err() == nil && (k < -1 || k >= len(l.version.members)) {
+			f.Fail("place", fmt.Errorf("expert %d of %d", k, len(l.version.members)))
+		}
+	}
 }
 
 // AppendBinary appends the complete state.

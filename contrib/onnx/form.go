@@ -68,10 +68,10 @@ type featuresForm struct {
 
 // expertsForm is the form of an ensemble, an average and a mixture.
 type expertsForm struct {
-	Kind        string
-	Bias, Mixed float64 // of an ensemble
-	Caps        []struct{ At, Weight float64 }
-	Experts     []expertForm
+	Kind                string
+	Bias, Mixed, Center float64 // of an ensemble
+	Caps                []struct{ At, Weight float64 }
+	Experts             []expertForm
 }
 
 type expertForm struct {

@@ -467,6 +467,11 @@ func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 			f = c.op("Add", f, c.op("Mul", c.op("Log", c.op("Div", p, c.op("Sub", one, p))), c.scalar(m.Mixed)))
 		}
 		f = c.clip(f, -8, 8)
+		if len(m.Caps) == 0 {
+			return f, nil
+		}
+		center := c.scalar(m.Center)
+		f = c.op("Sub", f, center)
 		var capped []ref
 		for _, p := range m.Caps {
 			g := f
@@ -475,9 +480,7 @@ func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 			}
 			capped = append(capped, c.op("Mul", g, c.scalar(p.Weight)))
 		}
-		if len(capped) > 0 {
-			f = c.total(capped[0], capped[1:])
-		}
+		f = c.total(center, capped)
 		return f, nil
 	case "average":
 		return f, nil

@@ -573,6 +573,7 @@ class Ensemble(Form):
         self._bias, self._mixed, self._caps = f.number("bias"), f.number("mixed"), f.floats("caps")
         if len(self._caps) not in (0, len(_CAPS)):
             raise f.fail(f"caps: there are {len(self._caps)}")
+        self._center = f.number("center")
         f.end()
 
     def _expert(self, f: Fields) -> tuple[Transform | int, Form]:
@@ -621,7 +622,8 @@ class Ensemble(Form):
         f = f.clip(-8, 8)
         if not len(self._caps):
             return f
-        return sum((w * (c * np.tanh(f / c) if c else f) for c, w in zip(_CAPS, self._caps)), np.zeros(len(x)))
+        f -= self._center
+        return sum((w * (c * np.tanh(f / c) if c else f) for c, w in zip(_CAPS, self._caps)), np.full(len(x), self._center))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,256 @@
+package adaptive
+
+import (
+	"context"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/compare"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// classes is the classifier of more than two classes: the experts of each class against the
+// rest, and one mixer for all.
+type classes struct {
+	*samplers.Buffer
+	mixer *mixer
+	heads []*Learner       // of each class
+	all   algos.Sequential // the same, as a learner
+
+	none []score   // of the experts of a class that had no version yet
+	f    []float64 // scratch
+}
+
+var (
+	_ algos.Sequential    = (*classes)(nil)
+	_ algos.PendingScorer = (*classes)(nil)
+	_ algos.ClassAdder    = (*classes)(nil)
+	_ algos.DriftReporter = (*classes)(nil)
+	_ algos.Publisher     = (*classes)(nil)
+)
+
+// record is an example that one of several learners has learned from.
+type record struct {
+	scores, aged []score
+	y            int
+	weight       float64
+}
+
+// together is the most examples that the heads learn from before they are mixed.
+const together = 256
+
+func newClasses(env algos.Env, o options, s *sizes) (algos.Learner, error) {
+	c := &classes{}
+	var err error
+	if c.Buffer, err = samplers.New(samplers.Options{Classes: true, Every: 1}); err != nil {
+		return nil, err
+	}
+	one := env
+	one.Classes, one.Against = 0, env.Classes
+	all, err := ovr.New(env.Classes, func() (algos.Learner, error) {
+		h, err := newExpertsOf(one, o, s)
+		if err == nil {
+			c.heads = append(c.heads, h)
+		}
+		return h, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.all = all.(algos.Sequential)
+	c.mixer = newMixer(env, env.Classes, c.heads[0].experts)
+	c.none = make([]score, len(c.heads[0].experts))
+	return c, nil
+}
+
+// AddClass implements algos.ClassAdder.
+func (c *classes) AddClass(ctx context.Context) error {
+	if err := c.all.(algos.ClassAdder).AddClass(ctx); err != nil {
+		return err
+	}
+	c.heads[len(c.heads)-1].log = nil
+	c.mixer.grow(len(c.heads))
+	return nil
+}
+
+// scores returns those of all heads, by of.
+func (c *classes) scores(of func(h *Learner) []score) [][]score {
+	out := make([][]score, len(c.heads))
+	for k, h := range c.heads {
+		if out[k] = of(h); out[k] == nil {
+			out[k] = c.none
+		}
+	}
+	return out
+}
+
+// Follow implements algos.Sequential.
+func (c *classes) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
+	if err := c.learn(ctx, c.Take().Join); err != nil {
+		return 0, 0, err
+	}
+	return c.follow(ctx, dst, xs)
+}
+
+func (c *classes) learn(ctx context.Context, xs []*stream.Example) error {
+	_, _, err := c.follow(ctx, make([]float64, len(xs)*len(c.heads)), xs)
+	return err
+}
+
+func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	lanes, p := len(c.heads), c.mixer.published
+	for len(xs) > 0 {
+		seen := c.heads[0].cutting.Seen()
+		n, labelled := 0, 0
+		for n < min(len(xs), together) && seen+uint64(labelled) < p.next {
+			if xs[n].Labelled {
+				labelled++
+			}
+			n++
+		}
+		if _, _, err := c.all.Follow(context.WithoutCancel(ctx), dst[:n*lanes], xs[:n]); err != nil {
+			return 0, 0, err
+		}
+		i := 0
+		for at, x := range xs[:n] {
+			if !x.Labelled {
+				continue
+			}
+			scores := c.scores(func(h *Learner) []score { return h.log[i].scores })
+			aged := c.scores(func(h *Learner) []score { return h.log[i].aged })
+			copy(dst[at*lanes:], c.mixer.predict(scores))
+			c.mixer.learn(scores, aged, int(x.Y), c.heads[0].log[i].weight)
+			i++
+		}
+		for _, h := range c.heads {
+			h.log = h.log[:0]
+		}
+		xs, dst, learned = xs[n:], dst[n*lanes:], learned+i
+		if seen += uint64(i); p.due(seen) {
+			for _, h := range c.heads {
+				if err := h.keepVersion(); err != nil {
+					return 0, 0, err
+				}
+			}
+			p.take(seen, c.mixer.calibrators, c.mixer.stack, nil, c.center())
+		}
+	}
+	return learned, learned, nil
+}
+
+func (c *classes) center() []float64 {
+	var rates []float64
+	for _, h := range c.heads {
+		rates = append(rates, h.rate())
+	}
+	return c.mixer.center(rates...)
+}
+
+// Step learns from the examples pending.
+func (c *classes) Step(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	err := c.learn(ctx, c.Take().Join)
+	return c.Report(), err
+}
+
+// Finish learns from what is pending, and lets the experts complete their optimisation.
+func (c *classes) Finish(ctx context.Context) (algos.Report, error) {
+	if err := c.learn(ctx, c.Take().Join); err != nil {
+		return algos.Report{}, err
+	}
+	_, err := c.all.Finish(ctx)
+	return c.Report(), err
+}
+
+// Add takes an example in.
+func (c *classes) Add(x *stream.Example) (algos.Fate, error) {
+	if err := ovr.Check(x, len(c.heads)); err != nil {
+		return algos.SampledOut, err
+	}
+	if !x.Labelled {
+		for _, h := range c.heads {
+			h.recall(x)
+		}
+	}
+	return c.Buffer.Add(x)
+}
+
+// PredictPending returns the class predicted; see ScorePending.
+func (c *classes) PredictPending(x *stream.Example) float64 {
+	f := make([]float64, len(c.heads))
+	c.ScorePending(f, x)
+	return float64(algos.Largest(f))
+}
+
+// ScorePending implements algos.PendingScorer.
+func (c *classes) ScorePending(dst []float64, x *stream.Example) {
+	c.all.(algos.PendingScorer).ScorePending(dst, x)
+	copy(dst, c.mixer.predict(c.scores(func(h *Learner) []score { return h.pending[len(h.pending)-1].scores })))
+}
+
+// model returns a model whose parts are of the heads.
+func (c *classes) model(of func(h *Learner, lane int) *ensemble) algos.Model {
+	parts, blank := make([]algos.Model, len(c.heads)), make([]bool, len(c.heads))
+	for k, h := range c.heads {
+		parts[k] = of(h, k)
+	}
+	return ovr.NewModel(parts, blank)
+}
+
+// Model returns a view of the present model.
+func (c *classes) Model() algos.Model {
+	return c.model(func(h *Learner, lane int) *ensemble { return h.present(c.mixer, lane) })
+}
+
+// Published implements algos.Publisher.
+func (c *classes) Published() algos.Model {
+	center := c.center()
+	return c.model(func(h *Learner, lane int) *ensemble {
+		m := h.toPublish(c.mixer, lane)
+		m.center = center[lane]
+		return m
+	})
+}
+
+// Calibrated implements algos.Publisher.
+func (c *classes) Calibrated() bool { return c.heads[0].Calibrated() }
+
+// ChangePoints implements algos.DriftReporter.
+func (c *classes) ChangePoints() (total uint64, latest []compare.ChangePoint) {
+	return c.all.(algos.DriftReporter).ChangePoints()
+}
+
+// Report describes the present state: that of the heads, with the weights that they share.
+func (c *classes) Report() algos.Report {
+	r := c.all.Report()
+	r.Gauges = slices.Clone(r.Gauges)
+	for e := range c.none {
+		r.Gauges[e].Value = c.mixer.stack.w[e]
+	}
+	return r
+}
+
+func (c *classes) fields(f *state.Fields) {
+	f.Group("buffer", c.Buffer.Fields)
+	learnerFields(f, c.all)
+	if f.Decoding() && f.Err() == nil {
+		n := c.all.Model().(algos.Scorer).Classes()
+		c.heads = c.heads[:n]
+		c.mixer = newMixer(c.heads[0].env, n, c.heads[0].experts)
+	}
+	f.Group("mixer", c.mixer.fields)
+}
+
+// AppendBinary appends the complete state.
+func (c *classes) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, c.fields) }
+
+// UnmarshalBinary restores what AppendBinary wrote; after an error the state is undefined.
+func (c *classes) UnmarshalBinary(data []byte) error { return state.Decode(data, c.fields) }
