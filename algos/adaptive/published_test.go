@@ -159,3 +159,46 @@ func TestNotAlone(t *testing.T) {
 		t.Errorf("the losses of the rules are %.1f", b.published.rules[:numRules])
 	}
 }
+
+// What is published is no worse than the rates of the classes in the long run, whatever the
+// stream: labels that turn with each version or after random lengths, or that are what the
+// version in use finds least likely. The excess stays below what two versions of log loss 1
+// would cost.
+func TestNoWorseThanTheRates(t *testing.T) {
+	for seed := range uint64(6) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		every := 64 << (seed % 2)
+		b := newBoard(every)
+		share, turned, left := []float64{0.5, 0.1}[seed%2], false, 0
+		for range 400 * every {
+			if left--; left < 0 {
+				turned, left = !turned, every
+				if seed/2 == 1 {
+					left = r.IntN(3 * every)
+				}
+			}
+			y := 0
+			if r.Float64() < share {
+				y = 1
+			}
+			x := []float32{float32(r.NormFloat64()), float32(r.NormFloat64()), float32(r.NormFloat64()), float32(b.rate())}
+			sign := float32(2*y - 1)
+			switch {
+			case seed/2 < 2 && turned:
+				x[0], x[2] = -sign, x[2]-sign
+			case seed/2 < 2:
+				x[0], x[2] = sign, x[2]+sign
+			case b.version != nil:
+				y = 0
+				if b.version.Decision(stream.Vec{Val: x}) < 0 {
+					y = 1
+				}
+			}
+			b.learn(x, y)
+		}
+		n := float64(every)
+		if excess := b.sums[0]/n - 1.01*b.sums[1]/n; excess > 2 {
+			t.Errorf("seed %d: log loss is %.2f versions above the rates'", seed, excess)
+		}
+	}
+}
