@@ -312,6 +312,14 @@ func (p *published) capRate() float64 { return 1 / (1/poolRate + p.gap/capSpan) 
 // capSpan is ln of the number of caps.
 const capSpan = 2.0794415416798357
 
+// settled returns p as it will be once the present version has ended.
+func (p *published) settled() *published {
+	q := *p
+	q.losses = slices.Clone(p.losses)
+	q.settle()
+	return &q
+}
+
 // propose returns what the rules propose now.
 func (p *published) propose(own *stack, shares []float64) (out [numRules]proposal) {
 	n := len(p.experts)
@@ -369,6 +377,7 @@ func hedge(losses []float64, rate float64) []float64 {
 // publish sets the terms of a lane of a version to be published now. place has the member of
 // each expert, -1 for one that is not there.
 func (p *published) publish(m *ensemble, lane int, place []int, own []*calibrator, stack *stack, shares []float64, center float64) {
+	p = p.settled()
 	rules, proposals := p.mixture(), p.propose(stack, shares)
 	n := len(p.experts)
 	shrink := p.shrink
@@ -396,6 +405,7 @@ func (p *published) alone() (e int, ok bool) {
 	if p.versions < aloneAfter {
 		return 0, false
 	}
+	p = p.settled()
 	e = p.names[ruleExperts[ruleKernel]]
 	return e, p.rules[ruleKernel] <= aloneMost*slices.Min(p.rules[:numRules])
 }
