@@ -34,6 +34,11 @@ type Prediction struct {
 	Contributions []Contribution
 	Constant      float64
 
+	// Unknown and Missing name the fields of the record that the model does not know,
+	// and the fields of the model that the record does not have, if Batch.Fields asks
+	// for them: up to codec.MaxNames of each.
+	Unknown, Missing []string
+
 	// The label in the record, if it has one, as in stream.Example.
 	Labelled bool
 	Y        float64
@@ -156,7 +161,22 @@ func (p *Prediction) AppendFields(b []byte) []byte {
 	if p.of != nil && p.of.contributions > 0 {
 		b = p.appendContributions(jsonenc.AppendKey(b, "contributions"))
 	}
-	return b
+	return appendNames(appendNames(b, "unknown", p.Unknown), "missing", p.Missing)
+}
+
+// appendNames appends a field with a list, unless the list is empty.
+func appendNames(b []byte, key string, names []string) []byte {
+	if len(names) == 0 {
+		return b
+	}
+	b = append(jsonenc.AppendKey(b, key), '[')
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonenc.AppendString(b, name)
+	}
+	return append(b, ']')
 }
 
 func (p *Prediction) appendLabel(b []byte, y float64) []byte {

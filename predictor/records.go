@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -31,6 +32,10 @@ type records struct {
 	labels []any    // for −1 and +1, or by class number; nil for a regression
 	texts  []string // the labels as text
 	inJSON []string // the labels in JSON
+
+	// unknownColumns and missingColumns compare ScorerOptions.Columns with the fields of
+	// the model.
+	unknownColumns, missingColumns []string
 
 	contributions int                      // of a prediction
 	features      func() ([]string, error) // the names of features, once they are asked for
@@ -86,7 +91,61 @@ func newRecords(p *Predictor, o *ScorerOptions, last *records) (*records, error)
 		return features, nil
 	})
 	r.inputs = sync.OnceValues(r.sig.Inputs)
+	if o.Columns != nil {
+		if err := r.compareColumns(o.Columns); err != nil {
+			return nil, &RecordsError{err}
+		}
+	}
 	return r, nil
+}
+
+// compareColumns sets unknownColumns and missingColumns.
+func (r *records) compareColumns(columns []string) error {
+	in, err := r.inputs()
+	if err != nil || len(in.Fields) == 0 {
+		return err
+	}
+	known := append([]string{r.sig.CSV.LabelColumn}, r.sig.CSV.DropColumns...)
+	for _, f := range in.Fields {
+		known = append(known, f.Name)
+		if f.Type != string(events.Ignore) && !slices.Contains(columns, f.Name) && len(r.missingColumns) < codec.MaxNames {
+			r.missingColumns = append(r.missingColumns, f.Name)
+		}
+	}
+	for _, name := range columns {
+		if !slices.Contains(known, name) && len(r.unknownColumns) < codec.MaxNames {
+			r.unknownColumns = append(r.unknownColumns, name)
+		}
+	}
+	return nil
+}
+
+// compare compares the fields of a record that has been decoded with those of the model;
+// see codec.CompareFields.
+func (r *records) compare(record []byte, inJSON bool) (unknown, missing []string) {
+	if inJSON || r.dec == r.json || r.either && len(record) > 0 && record[0] == '{' {
+		return codec.CompareFields(r.json, record)
+	}
+	return r.unknownColumns, r.missingColumns
+}
+
+// fieldsError returns the error about fields that are unknown or missing, nil if there
+// are none.
+func fieldsError(unknown, missing []string) error {
+	if len(unknown)+len(missing) == 0 {
+		return nil
+	}
+	e := &stream.FieldError{Stage: stream.StageFeature, Reason: stream.ReasonOther}
+	var parts []string
+	if len(unknown) > 0 {
+		parts = append(parts, "unknown fields: "+strings.Join(unknown, ", "))
+	}
+	if len(missing) > 0 {
+		e.Reason = stream.ReasonMissing
+		parts = append(parts, "missing fields: "+strings.Join(missing, ", "))
+	}
+	e.Err = errors.New(strings.Join(parts, "; "))
+	return e
 }
 
 // open creates the codecs.

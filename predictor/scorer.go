@@ -272,6 +272,15 @@ func (s *Scorer) Decode(ctx context.Context, a *stream.Arena, r *stream.Record, 
 	return s.records.decode(ctx, a, r, false, ex)
 }
 
+// A FieldCheck says what to do about unknown and missing fields of records.
+type FieldCheck uint8
+
+const (
+	IgnoreFields FieldCheck = iota // nothing
+	ReportFields                   // set Prediction.Unknown and Missing
+	RefuseFields                   // set Prediction.Err, too
+)
+
 // Batch holds records to score together and their predictions. Its memory is reused
 // from call to call. The zero value is ready to use; one goroutine may use it at a
 // time.
@@ -279,6 +288,9 @@ type Batch struct {
 	Records []stream.Record
 	// JSON says that the records are JSON objects, whatever the codec of the model.
 	JSON bool
+	// Fields says what to do if a record has fields that the model does not know, or
+	// lacks fields of the model. It concerns JSON, and csv with ScorerOptions.Columns.
+	Fields FieldCheck
 	// Predictions has one element per record, all by the same version of the model.
 	// They are valid until the batch is scored again.
 	Predictions []Prediction
@@ -331,6 +343,15 @@ func (s *Scorer) ScoreBatch(ctx context.Context, b *Batch) error {
 		if err := r.decode(ctx, &b.arena, &b.Records[i], b.JSON, ex); err != nil {
 			p.ID, p.Err = ex.ID, err
 			continue
+		}
+		if b.Fields != IgnoreFields {
+			p.Unknown, p.Missing = r.compare(b.Records[i].Value, b.JSON)
+			if p.Err = fieldsError(p.Unknown, p.Missing); b.Fields == ReportFields {
+				p.Err = nil
+			} else if p.Err != nil {
+				p.ID = ex.ID
+				continue
+			}
 		}
 		p.ID, p.Y, p.Class, p.Labelled = ex.ID, ex.Y, ex.Class, ex.Labelled
 		b.xs, b.at = append(b.xs, ex.X), append(b.at, i)

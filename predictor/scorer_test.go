@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -423,6 +424,16 @@ func TestScorerColumns(t *testing.T) {
 	other := s.WithColumns([]string{"abroad", "shop", "hour", "amount"})
 	if got, err := other.Score([]byte("1,x,6,120")); err != nil || got.Score != want.Score || got.Labelled {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	for record, want := range map[string][]string{"1,x,6,120": {"shop"}, `{"x":[120,6,1],"foo":1}`: {"foo"}, `{"x":[120,6,1]}`: nil} {
+		b := predictor.Batch{Records: []stream.Record{{Value: []byte(record)}}, Fields: predictor.ReportFields}
+		if err := other.ScoreBatch(t.Context(), &b); err != nil || b.Predictions[0].Err != nil || !slices.Equal(b.Predictions[0].Unknown, want) || b.Predictions[0].Missing != nil {
+			t.Errorf("%s: %+v, %v, want the unknown fields %q", record, b.Predictions[0], err, want)
+		}
+		b.Fields = predictor.RefuseFields
+		if err := other.ScoreBatch(t.Context(), &b); err != nil || (b.Predictions[0].Err == nil) != (want == nil) {
+			t.Errorf("%s: %+v, %v, want an error: %v", record, b.Predictions[0], err, want != nil)
+		}
 	}
 	if got, err := s.Score([]byte(`{"x":[120,6,1]}`)); err != nil || got.Score != want.Score {
 		t.Errorf("as JSON: %+v, %v, want %+v", got, err, want)

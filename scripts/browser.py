@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """Looks at the pages of streamsvm with Chromium.
 
-    scripts/browser.py shots [OUT]   takes the pictures of the README, into docs/ unless told otherwise
-    scripts/browser.py test          clicks through the pages, and says what is wrong with them
+    scripts/browser.py shots [OUT]   takes the pictures of the README, by default into docs/
+    scripts/browser.py pages [OUT]   opens the pages of train, for two and ten classes and for a number, and of
+                                     predict, as on a desktop and on a phone, in light and dark; OUT gets pictures
+    scripts/browser.py test          clicks through the pages of train and predict, and opens reports
 
-Both run a broker, a producer of events that change half-way, train and predict
-with their status pages, and replay and demo with their reports. They need Go,
-Chromium (or its path in CHROMIUM) and the Python package playwright, of which
-no browser of its own is used:
+They run a broker, train and predict, and for reports replay and demo. pages and
+test fail on errors of scripts, on what axe finds about accessibility, and if an
+answer is below the fold. They need Go, Chromium (or its path in CHROMIUM) and two
+Python packages:
 
-    python3 -m venv ~/.cache/streamsvm/browser && ~/.cache/streamsvm/browser/bin/pip install playwright
+    python3 -m venv ~/.cache/streamsvm/browser
+    ~/.cache/streamsvm/browser/bin/pip install playwright axe-playwright-python
 
-Without Chromium or playwright the test is skipped, and says so.
+Without these pages and test are skipped, and say so.
 """
-import argparse, contextlib, json, os, random, re, shutil, signal, socket, subprocess, sys, tempfile, time, urllib.request
+import argparse, contextlib, json, os, pathlib, random, re, shutil, signal, socket, subprocess, sys, tempfile, time, urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.expanduser("~/.cache/streamsvm/browser/bin/python")
@@ -49,12 +52,10 @@ def free():
         return "127.0.0.1:%d" % s.getsockname()[1]
 
 
-def until(what, done, seconds=120):
-    end = time.time() + seconds
-    while not done():
-        if time.time() > end:
-            sys.exit("browser: %s did not happen in %d s" % (what, seconds))
-        time.sleep(0.3)
+def listens(address):
+    host, port = address.split(":")
+    with socket.socket() as s:
+        return s.connect_ex((host, int(port))) == 0
 
 
 def metric(listen, name):
@@ -65,32 +66,27 @@ def metric(listen, name):
     return sum(float(v) for v in re.findall(r"^%s(?:\{[^}]*\})? (\S+)$" % name, text, re.M))
 
 
-class Service:
-    """A broker with a producer, train and predict."""
+class Processes:
+    """What has been started, and is stopped at the end."""
 
-    def __init__(self, d, evil, count, rate):
+    def __init__(self, d):
         self.d, self.started = d, []
         self.program = os.path.join(d, "streamsvm")
         subprocess.run(["go", "build", "-o", self.program, "./cmd/streamsvm"], cwd=ROOT, check=True)
-        self.file, self.count = os.path.join(d, "payments.json"), count
-        with open(self.file, "w") as f:
-            for e in events(count, count // 2):
-                if not evil:
-                    del e[EVIL]
-                f.write(json.dumps(e) + "\n")
-        broker, self.train, self.predict = free(), free(), free()
-        common = ["--brokers", broker]
-        self.start("broker", "--data-dir", "b", "--addr", broker)
-        time.sleep(1)
-        subprocess.run([self.program, "copy", self.file, "--topic", "payments", "--partitions", "1", "--limit", "1000", *common], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.start("train", "--topics", "payments", "--label", "is_fraud", "--model-topic", "models", "--model-name", "payments", "--checkpoint", "state",
-                   "--checkpoint-interval", "3s", "--listen", self.train, *common)
-        self.start("predict", "--model-topic", "models", "--topics", "payments", "--predictions-topic", "predictions", "--listen", self.predict, *common)
-        self.start("copy", self.file, "--topic", "payments", "--rate", str(rate), *common)
 
     def start(self, *args):
         with open(os.path.join(self.d, "log-%d" % len(self.started)), "wb") as log:
             self.started.append(subprocess.Popen([self.program, *args], stdout=log, stderr=log, cwd=self.d, env={**os.environ, "STREAMSVM_ADMIN_TOKEN": TOKEN}))
+
+    def until(self, what, done, seconds=120):
+        end = time.time() + seconds
+        while not done():
+            if time.time() > end:
+                for i, p in enumerate(self.started):
+                    with open(os.path.join(self.d, "log-%d" % i), errors="replace") as log:
+                        print(*p.args[1:], "\n", log.read()[-1000:])
+                sys.exit("browser: %s did not happen in %d s" % (what, seconds))
+            time.sleep(0.3)
 
     def stop(self):
         for p in reversed(self.started):
@@ -100,6 +96,28 @@ class Service:
 
     def run(self, *args):
         subprocess.run([self.program, *args], check=True, cwd=self.d, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class Service(Processes):
+    """A broker with a producer, train and predict."""
+
+    def __init__(self, d, evil, count, rate):
+        super().__init__(d)
+        self.file, self.count = os.path.join(d, "payments.json"), count
+        with open(self.file, "w") as f:
+            for e in events(count, count // 2):
+                if not evil:
+                    del e[EVIL]
+                f.write(json.dumps(e) + "\n")
+        broker, self.train, self.predict = free(), free(), free()
+        common = ["--brokers", broker]
+        self.start("broker", "--data-dir", "b", "--addr", broker)
+        self.until("a broker", lambda: listens(broker))
+        self.run("copy", self.file, "--topic", "payments", "--partitions", "1", "--limit", "1000", *common)
+        self.start("train", "--topics", "payments", "--label", "is_fraud", "--model-topic", "models", "--model-name", "payments", "--checkpoint", "state",
+                   "--checkpoint-interval", "3s", "--listen", self.train, *common)
+        self.start("predict", "--model-topic", "models", "--topics", "payments", "--predictions-topic", "predictions", "--listen", self.predict, *common)
+        self.start("copy", self.file, "--topic", "payments", "--rate", str(rate), *common)
 
     def replay(self, out, *more):
         self.run("replay", self.file, "--label", "is_fraud", "--report", out, *more)
@@ -137,7 +155,7 @@ def opened(browser, url, size=DESK, theme="light", scale=1.5, **more):
 
 def shots(out):
     with running(False, 60_000, 900) as (service, browser):
-        until("a fall of accuracy", lambda: metric(service.train, "streamsvm_records_total") > 45_000, 600)
+        service.until("a fall of accuracy", lambda: metric(service.train, "streamsvm_records_total") > 45_000, 600)
         train = "http://%s/" % service.train
 
         def shot(url, name, size, theme, height):
@@ -170,6 +188,11 @@ def check(page, where, width=DESK["width"]):
     }.items():
         if page.evaluate(script):
             bad.append(what)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    page.evaluate(AXE)
+    for v in page.evaluate("axe.run()")["violations"]:
+        bad += ["%s (%s): %s" % (v["id"], v["impact"], n["html"][:200]) for n in v["nodes"][:3]]
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = false)")
     if bad:
         sys.exit("browser: %s: %s" % (where, "; ".join(bad)))
 
@@ -180,10 +203,79 @@ def want(ok, what):
     print("ok:", what)
 
 
+def stream(kind, n):
+    """Events of two classes, of ten, or with a number to predict, and the name of their label."""
+    if kind == "two":
+        yield from ({k: v for k, v in e.items() if k != EVIL} for e in events(n, n // 2))
+        return
+    r = random.Random(2)
+    names = ["boot", "coat", "dress", "hat", "jacket", "sandal", "scarf", "shirt", "sweater", "trousers"]
+    for _ in range(n):
+        k = r.randrange(10)
+        e = {"length": round(r.gauss(3 * k, 2), 2), "weight": round(r.gauss(k % 4, 0.7), 2), "material": r.choice(["cotton", "leather", "linen", "wool"]), "sleeves": k in (1, 4, 7, 8)}
+        yield {**e, "price": round(5 + 2 * e["length"] + 9 * (e["material"] == "leather") + r.gauss(0, 3), 2)} if kind == "number" else {**e, "kind": names[k]}
+
+
+LABELS = {"two": "is_fraud", "ten": "kind", "number": "price"}
+
+
+def pages(out):
+    """Opens the pages of train for each kind of label, and of predict, as people see them."""
+    from playwright.sync_api import sync_playwright
+    with tempfile.TemporaryDirectory() as d, sync_playwright() as p:
+        s, broker = Processes(d), free()
+        try:
+            s.start("broker", "--data-dir", "b", "--addr", broker)
+            s.until("a broker", lambda: listens(broker))
+            urls = {}
+            for kind, label in LABELS.items():
+                with open(os.path.join(d, kind + ".json"), "w") as f:
+                    f.writelines(json.dumps(e) + "\n" for e in stream(kind, 3000))
+                    f.write('{"%s":\n' % label)  # a record that is refused
+                s.run("copy", kind + ".json", "--topic", kind, "--partitions", "1", "--brokers", broker)
+                urls[kind] = free()
+                s.start("train", "--topics", kind, "--label", label, "--model-topic", "models", "--model-name", kind, "--checkpoint", "state-" + kind,
+                        "--publish-every", "500", "--tolerance", "data", "--listen", urls[kind], "--brokers", broker, *["--task", "regress"] * (kind == "number"))
+            for kind in LABELS:
+                s.until("the model of " + kind, lambda kind=kind: metric(urls[kind], "streamsvm_records_total") > 3000 and metric(urls[kind], "streamsvm_models_published_total") > 0)
+            urls["predict"] = free()
+            s.start("predict", "--model-topic", "models", "--model-name", "two", "--topics", "two", "--predictions-topic", "scored", "--listen", urls["predict"], "--brokers", broker)
+            s.until("predictions", lambda: metric(urls["predict"], "streamsvm_predictions_total") >= 3000)
+            browser = p.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+            for kind, url in urls.items():
+                for name, size, more in (("desk", DESK, {}), ("phone", PHONE, {"is_mobile": True, "has_touch": True})):
+                    page = opened(browser, "http://%s/" % url, size, "light", **more)
+                    for theme in ("light", "dark"):
+                        page.emulate_media(color_scheme=theme)
+                        where = "%s, %s, %s" % (kind, name, theme)
+                        check(page, where, size["width"])
+                        answers(page, where, kind)
+                        if out:
+                            page.screenshot(path=os.path.join(out, "%s-%s-%s.png" % (kind, name, theme)), full_page=True)
+                    page.context.close()
+                print("ok:", kind)
+            browser.close()
+        finally:
+            s.stop()
+
+
+def answers(page, where, kind):
+    """The answers are above the fold, and the trainer's accuracy stands beside that as published."""
+    questions = page.locator("nav a span").all_inner_texts()
+    wanted = ["Are its predictions right?" if kind == "predict" else "Is it learning?", "Is it drifting?"]
+    wanted += ["What does it confuse?"] * (kind != "number") + ["What does it refuse?", "What is published?"]
+    if questions != wanted:
+        sys.exit("browser: %s: the questions are %s" % (where, questions))
+    if page.evaluate("[...document.querySelectorAll('nav a')].some(a => a.getBoundingClientRect().bottom > innerHeight)"):
+        sys.exit("browser: %s: an answer is below the fold" % where)
+    if kind != "predict" and "as published" not in page.locator("nav a").first.inner_text():
+        sys.exit("browser: %s: nothing about what is published beside the trainer's own" % where)
+
+
 def test():
     with running(True, 30_000, 600) as (service, browser):
         train, predict = "http://%s/" % service.train, "http://%s/" % service.predict
-        until("three versions", lambda: metric(service.train, "streamsvm_models_published_total") >= 3)
+        service.until("three versions", lambda: metric(service.train, "streamsvm_models_published_total") >= 3)
         page = opened(browser, train)
         check(page, "train")
         want(page.locator("#drift th", has_text=EVIL).count() > 0, "the name of a field is shown as it is, and is not run")
@@ -211,7 +303,7 @@ def test():
         page.locator("input[name=reason]").fill(EVIL)
         promoted(TOKEN, "promote", "before for nothing")
         published = metric(service.train, "streamsvm_models_published_total")
-        until("another version", lambda: metric(service.train, "streamsvm_models_published_total") > published)
+        service.until("another version", lambda: metric(service.train, "streamsvm_models_published_total") > published)
         promoted(TOKEN, "promote", "before for version")
         page.locator("#published caption", has_text="Aliases").wait_for(timeout=20_000)
         want(page.locator("#published td", has_text=EVIL).count() == 1, "versions are promoted, and the page shows what the alias stands for")
@@ -288,6 +380,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = ap.add_subparsers(dest="what", required=True)
     sub.add_parser("shots").add_argument("out", nargs="?", default=os.path.join(ROOT, "docs"))
+    sub.add_parser("pages").add_argument("out", nargs="?")
     sub.add_parser("test")
     args = ap.parse_args()
     why = None if chromium() else "chromium is missing"
@@ -297,16 +390,23 @@ def main():
         if os.path.exists(VENV) and sys.executable != VENV:
             os.execv(VENV, [VENV, *sys.argv])
         why = "the Python package playwright is missing"
-    if why and args.what == "test":
+    if args.what != "shots":
+        global AXE
+        try:
+            import axe_playwright_python
+            AXE = pathlib.Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
+        except ImportError:
+            why = why or "the Python package axe-playwright-python is missing"
+    if why and args.what != "shots":
         print("browser: skipped:", why)
         return
     if why:
         sys.exit("browser: " + why)
-    if args.what == "shots":
+    if args.what != "test" and args.out:
         os.makedirs(args.out, exist_ok=True)
-        shots(args.out)
-    else:
-        test()
+    start = time.time()
+    {"shots": lambda: shots(args.out), "pages": lambda: pages(args.out), "test": test}[args.what]()
+    print("%d s" % (time.time() - start))
 
 
 if __name__ == "__main__":

@@ -294,9 +294,9 @@ func (p *predict) followed() string {
 // what says what is scored.
 func (p *predict) what() string {
 	if len(p.topics) > 0 {
-		return fmt.Sprintf("from %s to %s", strings.Join(p.topics, ", "), p.predictions)
+		return fmt.Sprintf("From %s to %s", strings.Join(p.topics, ", "), p.predictions)
 	}
-	return "what is posted to /predict"
+	return "Requests to /predict"
 }
 
 // ended returns why ctx has ended, nil if a signal has ended it.

@@ -373,6 +373,9 @@ func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	defer q.end(p)
 	q.inJSON = true
+	if q.fields == predictor.ReportFields {
+		q.fields = predictor.IgnoreFields // the protocol has no place for them
+	}
 	if err := p.describe(&q.model, q.pinned); err != nil {
 		refuse(w, http.StatusInternalServerError, err)
 		return

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -23,6 +25,7 @@ type request struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	pinned   *predictor.Scorer
+	fields   predictor.FieldCheck
 	inJSON   bool // rows are JSON, even if the codec is another
 	body     []byte
 	values   [][]byte
@@ -179,13 +182,18 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 		refuseUnread(w, http.StatusUnsupportedMediaType, fmt.Errorf("the request is compressed with %q: send it as it is", e))
 		return nil
 	}
+	fields, err := fieldCheck(r.URL.Query())
+	if err != nil {
+		refuseUnread(w, http.StatusBadRequest, err)
+		return nil
+	}
 	admitted, err := p.limits.Begin(w, r)
 	if err != nil {
 		refuseUnread(w, http.StatusServiceUnavailable, err)
 		return nil
 	}
 	q := requests.Get().(*request)
-	q.Request, q.w, q.r = admitted, w, r
+	q.Request, q.w, q.r, q.fields = admitted, w, r, fields
 	if q.body, err = q.ReadBody(q.body, p.maxBody, q.size()); err != nil {
 		q.failed(err, true)
 		q.end(p)
@@ -213,6 +221,22 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 	return q
 }
 
+// fieldCheck returns what is to be done about unknown and missing fields: the parameter
+// strict refuses them.
+func fieldCheck(q url.Values) (predictor.FieldCheck, error) {
+	strict := q.Has("strict")
+	if v := q.Get("strict"); v != "" {
+		var err error
+		if strict, err = strconv.ParseBool(v); err != nil {
+			return 0, fmt.Errorf("strict is %q, want 1 or 0", v)
+		}
+	}
+	if strict {
+		return predictor.RefuseFields, nil
+	}
+	return predictor.ReportFields, nil
+}
+
 // score scores the rows of the request and calls add after each batch. If it returns
 // false it has answered.
 func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error) bool {
@@ -229,6 +253,7 @@ func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error
 			return false
 		}
 		b := q.scoring
+		b.Fields = q.fields
 		b.s, b.JSON, b.Records = q.pinned, q.inJSON, b.Records[:0]
 		for _, row := range rows {
 			b.Records = append(b.Records, stream.Record{Value: row})

@@ -92,6 +92,11 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, value []byte) {
 		c := must(t, "json", o)
 		want, ok := decodeChecked(t, c, value)
+		// decodeChecked decodes several times.
+		_, read, unlisted := FieldCounts(c)
+		if unknown, _ := CompareFields(c, value); ok && uint64(len(unknown)) != min(unlisted/read, MaxNames) {
+			t.Fatalf("%q has the unknown fields %q, decoding counted %d in %d", value, unknown, unlisted, read)
+		}
 		var ex stream.Example
 		again := must(t, "json", o)
 		for range 2 {

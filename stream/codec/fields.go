@@ -5,6 +5,76 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
+// MaxNames is the most names that CompareFields returns in a list.
+const MaxNames = 20
+
+// CompareFields compares the names of a JSON record with those that d reads. unknown are
+// the fields that d skips because its schema does not list them; missing are the fields
+// of the schema that the record does not have, not even as null. Each list has up to
+// MaxNames names. Both are nil if d does not read JSON, or cannot read the record.
+func CompareFields(d stream.Decoder, record []byte) (unknown, missing []string) {
+	switch c := d.(type) {
+	case *jsonEvents:
+		return compareFields(c.names, c.schema.Fields, record)
+	case *jsonCodec:
+		return compareFields(vectorNames, nil, record)
+	}
+	return nil, nil
+}
+
+// vectorNames are the keys of a vector in JSON.
+var vectorNames = func() *names {
+	n := newKeys()
+	for _, key := range []string{"x", "y", "id", "weight", "ts"} {
+		n.put(key, ignored, false)
+	}
+	return n
+}()
+
+func compareFields(n *names, fields []events.Field, record []byte) (unknown, missing []string) {
+	p := jsonText{b: unframed(record)}
+	present := make([]bool, len(fields))
+	var walk func(n *names, path string, depth int) error
+	walk = func(n *names, path string, depth int) error {
+		for first := true; ; first = false {
+			more, err := p.more(first, '}')
+			if err != nil || !more {
+				return err
+			}
+			key, err := p.key()
+			if err != nil {
+				return err
+			}
+			e := n.byKey[string(key)]
+			switch {
+			case e == nil:
+				if len(unknown) < MaxNames {
+					unknown = append(unknown, pathOf(path, string(key)))
+				}
+			case e.sub != nil && depth <= maxDepth && p.eat('{'):
+				if err := walk(e.sub, pathOf(path, e.text), depth+1); err != nil {
+					return err
+				}
+				continue
+			case e.at >= 0:
+				present[e.at] = true
+			}
+			if err := p.skip(depth); err != nil {
+				return err
+			}
+		}
+	}
+	if p.open() != nil || walk(n, "", 1) != nil {
+		return nil, nil
+	}
+	for i := range fields {
+		if !present[i] && fields[i].Type != events.Ignore && len(missing) < MaxNames {
+			missing = append(missing, fields[i].Name)
+		}
+	}
+	return unknown, missing
+}
+
 // FieldCount is what a codec of events has noticed in a field since it was made.
 type FieldCount = events.FieldStatistics
 

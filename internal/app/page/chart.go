@@ -128,12 +128,12 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 5, 64)
 }
 
-// Count writes "1 record" or "2 records"; spaces separate groups of three
-// digits. Without a noun it writes the number alone.
+// Count writes "1 record" or "2 records"; spaces at which no line breaks
+// separate groups of three digits. Without a noun it writes the number alone.
 func Count[N int | int64 | uint64](n N, noun string) string {
 	s := strconv.FormatUint(uint64(max(n, 0)), 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + " " + s[i:]
+		s = s[:i] + "\u00a0" + s[i:]
 	}
 	if noun == "" {
 		return s

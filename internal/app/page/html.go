@@ -17,13 +17,13 @@ type writer struct{ strings.Builder }
 type markup string
 
 // put writes the parts one after the other. All but markup is text: it is escaped
-// so that it is safe between tags and in quoted attributes.
+// so that it is safe between tags and in quoted attributes. No line breaks before a %.
 func (w *writer) put(parts ...any) {
 	for _, p := range parts {
 		if m, ok := p.(markup); ok {
 			w.WriteString(string(m))
 		} else {
-			w.WriteString(html.EscapeString(fmt.Sprint(p)))
+			w.WriteString(html.EscapeString(strings.ReplaceAll(fmt.Sprint(p), " %", "\u00a0%")))
 		}
 	}
 }
@@ -53,12 +53,14 @@ func (w *writer) chart(c *Chart) error {
 	if c.Caption != "" {
 		w.element("figcaption", c.Caption)
 	}
-	w.put(markup("<details><summary>Numbers</summary>\n<div class=\"scroll\"><table class=\"numbers\"><caption class=\"unseen\">"), c.Title, markup("</caption><tr>"))
+	w.put(markup("<details><summary>Numbers</summary>\n"))
+	w.scroll(c.Title+": numbers", ` class="numbers"`)
+	w.put(markup("<thead><tr>"))
 	head, rows := c.numbers()
 	for _, text := range head {
 		w.element(`th scope="col"`, text)
 	}
-	w.put(markup("</tr>\n"))
+	w.put(markup("</tr></thead>\n"))
 	for _, row := range rows {
 		w.put(markup("<tr>"))
 		for _, text := range row {
@@ -89,7 +91,7 @@ func (t *Table) numeric(j int) bool {
 		if j >= len(row) || row[j] == "" {
 			continue
 		}
-		text := strings.NewReplacer(" %", "", " ", "").Replace(row[j])
+		text := strings.NewReplacer(" %", "", "\u00a0", "").Replace(row[j])
 		if _, err := strconv.ParseFloat(text, 64); err != nil && text != "-" && text != "–" {
 			return false
 		}
@@ -98,13 +100,21 @@ func (t *Table) numeric(j int) bool {
 	return found && t.Head != nil
 }
 
+// scroll begins a table in a box that scrolls where the screen is narrow, which must be
+// possible by keyboard.
+func (w *writer) scroll(title string, class markup) {
+	w.put(markup(`<div class="scroll" tabindex="0" role="region" aria-label="`), title, markup("\">\n<table"), class,
+		markup(`><caption class="unseen">`), title, markup("</caption>\n"))
+}
+
 func (w *writer) table(t *Table) {
-	w.put(markup(`<div class="scroll"`))
-	// What may scroll must be reachable by keyboard.
-	w.putIf(len(t.Head) > 4 || len(t.Rows) > 15, markup(` tabindex="0" role="region" aria-label="`), t.Title, markup(`"`))
-	w.put(markup(">\n<table"))
-	w.putIf(t.Head == nil, markup(` class="pairs"`))
-	w.put(markup(">\n<caption><h3>"), t.Title, markup("</h3></caption>\n"))
+	w.element("h3", t.Title)
+	class := markup("")
+	if t.Head == nil {
+		class = ` class="pairs"`
+	}
+	w.scroll(t.Title, class)
+	w.putIf(t.Head != nil, markup("<thead><tr>"))
 	align := make([]markup, len(t.Head))
 	for j, text := range t.Head {
 		if t.numeric(j) {
@@ -112,6 +122,7 @@ func (w *writer) table(t *Table) {
 		}
 		w.element(`th scope="col"`+align[j], text)
 	}
+	w.putIf(t.Head != nil, markup("</tr></thead>"))
 	w.put(markup("\n<tbody>"))
 	for i, row := range t.Rows {
 		w.put(markup("<tr>"))

@@ -118,12 +118,12 @@ func (p *Page) html(live bool) (string, error) {
 		}
 	}
 	w.putIf(p.Promote, promote)
-	w.put(markup("</main>\n"))
-	w.element(`footer id="foot" data-live`, p.Foot)
+	w.put(markup("</main>\n<footer>"))
+	w.element(`div id="foot" data-live`, p.Foot)
 	if live {
-		w.put(markup("<footer><a href=\"metrics\">metrics</a>, <a href=\"healthz\">health</a></footer>\n<script src=\"chart.js\"></script>\n"))
+		w.put(markup("<a href=\"metrics\">metrics</a>, <a href=\"healthz\">health</a></footer>\n<script src=\"chart.js\"></script>\n"))
 	} else {
-		w.put(markup("<script>"), markup(script), markup("</script>\n"))
+		w.put(markup("</footer>\n<script>"), markup(script), markup("</script>\n"))
 	}
 	w.put(markup("</body>\n</html>\n"))
 	return w.String(), nil

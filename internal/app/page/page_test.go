@@ -45,7 +45,7 @@ func TestWrite(t *testing.T) {
 	page := string(data)
 	for _, want := range []string{
 		"<title>streamsvm: scs on &lt;sea&gt;</title>", "<td>0.9012</td>", `<th scope="col" class="n">lambda</th>`, "streamsvm &amp; friends",
-		"50,000 examples, one pass.", "Nothing &lt;yet&gt;.", `<a class="answer" href="#quality"><span>Is it &lt;learning&gt;?</span><strong class="bad">no</strong>`, "of &lt;what&gt;", "<td>81.25 %</td>", `"y":[0.5,0.75,0.8125]`, `"at":[2]`,
+		"50,000 examples, one pass.", "Nothing &lt;yet&gt;.", `<a class="answer" href="#quality"><span>Is it &lt;learning&gt;?</span><strong class="bad">no</strong>`, "of &lt;what&gt;", "<td>81.25\u00a0%</td>", `"y":[0.5,0.75,0.8125]`, `"at":[2]`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)

@@ -17,6 +17,8 @@ const (
 	maxClasses = 12  // in the confusion matrix
 	maxName    = 60  // characters of text from outside
 	muchPSI    = .25 // above which a field has changed much, by common usage
+	// fewExamples are too few for a verdict on an accuracy.
+	fewExamples = 100
 )
 
 // Quality answers the questions about the predictions: is it learning, is it
@@ -57,15 +59,14 @@ func (h *History) Quality(now *Snapshot, unscored string) ([]page.Answer, []page
 func (s *Snapshot) learning(unscored string) page.Answer {
 	a := page.Answer{Question: "Is it learning?", Text: "not known", Detail: unscored, Section: "learning"}
 	w, verdict := &s.Summary.Window, "yes"
+	a.Bad = s.Scored > 0 && useless(w)
 	switch {
 	case s.Scored == 0:
 		return a
 	case s.Summary.MAE != nil:
-		a.Bad = float64(*w.R2) <= 0
 		a.Text = fmt.Sprintf("mean absolute error %s", page.Number(float64(*w.MAE)))
 		a.Detail = fmt.Sprintf("last %d examples; R² %s, which is 0 for always predicting the mean", w.Examples, page.Number(float64(*w.R2)))
 	default:
-		a.Bad = len(s.Summary.Warnings(s.Scored)) > 0
 		a.Text = "accuracy " + eval.Percent(w.Accuracy)
 		a.Detail = fmt.Sprintf("last %d examples; always the more frequent class %s, the label before %s", w.Examples, eval.Percent(w.Baseline.Majority), eval.Percent(w.Baseline.NoChange))
 		if _, rare := w.Rare(); rare || len(s.Classes) > 2 {
@@ -76,33 +77,47 @@ func (s *Snapshot) learning(unscored string) page.Answer {
 		verdict = "no"
 	}
 	a.Text = verdict + ", " + a.Text
-	a.Detail += s.asPublished()
+	if p := s.AsPublished; p != nil && p.Examples > 0 {
+		if useless(&p.Window) && !a.Bad {
+			a.Bad = true
+			a.Text += "; not"
+		} else {
+			a.Text += ","
+		}
+		if p.MAE != nil {
+			a.Text += " as published " + page.Number(float64(*p.Window.MAE))
+		} else {
+			a.Text += " as published " + eval.Percent(p.Window.Accuracy)
+		}
+	}
 	return a
 }
 
-// asPublished says in short what subscribers get; "" if that is not known.
-func (s *Snapshot) asPublished() string {
-	switch p := s.AsPublished; {
-	case p == nil || p.Examples == 0:
-		return ""
-	case p.MAE != nil:
-		return "; as published: mean absolute error " + page.Number(float64(*p.Window.MAE))
-	default:
-		return "; as published: accuracy " + eval.Percent(p.Window.Accuracy)
+// useless reports whether predictions are no better than a baseline that ignores the
+// features.
+func useless(w *eval.Window) bool {
+	if w.MAE != nil {
+		return *w.R2 <= 0
 	}
+	return w.Examples >= fewExamples && w.Accuracy < max(w.Baseline.Majority, w.Baseline.NoChange)
 }
 
 // published returns the table of the trainer's own predictions beside those that
 // subscribers get.
 func (s *Snapshot) published() page.Table {
 	p := s.AsPublished
-	t := page.Table{Title: "The trainer's own predictions, and those as published: by the version published last when the example arrived"}
-	if p.Version > 0 {
-		t.Title += fmt.Sprintf(". Version %d was made at %s and %s ago", p.Version, p.Created.UTC().Format(time.DateTime), page.Count(p.Age, "example"))
+	t := page.Table{
+		Title: "The trainer's predictions, and those as published",
+		Note:  "As published: by the version published last when the example arrived, and by the age of that version.",
 	}
-	t.Head = []string{"", "examples", "accuracy", "AUC", "log loss", "Brier score", "calibration error"}
+	if p.Version > 0 {
+		t.Note += fmt.Sprintf(" Version %d was made at %s and %s ago.", p.Version, p.Created.UTC().Format(time.DateTime), page.Count(p.Age, "example"))
+	}
+	t.Head = []string{"predictions", "examples", "accuracy", "log loss", "Brier score", "AUC", "calibration error"}
 	if s.Summary.MAE != nil {
-		t.Head = []string{"", "examples", "mean abs. error", "RMSE", "R²"}
+		t.Head = []string{"predictions", "examples", "mean abs. error", "RMSE", "R²"}
+	} else if len(s.Classes) > 2 {
+		t.Head = t.Head[:5] // the others are of two classes
 	}
 	row := func(name string, n uint64, m *eval.Measures) {
 		r := []string{name, page.Count(n, "")}
@@ -113,12 +128,12 @@ func (s *Snapshot) published() page.Table {
 			number(*m.R2)
 		} else {
 			r = append(r, eval.Percent(m.Accuracy))
-			number(m.AUC)
 			number(m.LogLoss)
 			number(m.Brier)
+			number(m.AUC)
 			number(m.ECE)
 		}
-		t.Rows = append(t.Rows, r)
+		t.Rows = append(t.Rows, r[:len(t.Head)])
 	}
 	for _, v := range []struct {
 		name string
@@ -135,13 +150,13 @@ func (s *Snapshot) published() page.Table {
 		}
 		switch {
 		case i == 0:
-			age = fmt.Sprintf("up to %s after its version", page.Count(g.To, "example"))
+			age = "up to " + page.Count(g.To, "example")
 		case i == len(p.ByAge)-1:
-			age = fmt.Sprintf("from %s on", page.Count(p.ByAge[i-1].To, ""))
+			age = "over " + page.Count(p.ByAge[i-1].To, "example")
 		default:
-			age = fmt.Sprintf("from %s to %s", page.Count(p.ByAge[i-1].To, ""), page.Count(g.To, ""))
+			age = fmt.Sprintf("%s to %s", page.Count(p.ByAge[i-1].To, ""), page.Count(g.To, "example"))
 		}
-		row("as published, "+age, g.Examples, &g.Measures)
+		row(age+" old", g.Examples, &g.Measures)
 	}
 	return t
 }
@@ -253,7 +268,7 @@ func (s *Snapshot) fields(order []int) page.Table {
 			row = append(row, eval.Percent(float64(n)/float64(max(s.Events, 1))))
 		}
 		t.Rows = append(t.Rows, row)
-		t.Heat = append(t.Heat, []float64{0.6 * min(max(f.PSI, 0), 1)})
+		t.Heat = append(t.Heat, []float64{min(max(f.PSI, 0), 1)})
 	}
 	return t
 }
@@ -336,7 +351,7 @@ func (m *confusion) table() page.Table {
 		}
 		for p, c := range row {
 			cells = append(cells, fmt.Sprint(c))
-			heat[p] = 0.6 * float64(c) / max(sum, 1)
+			heat[p] = float64(c) / max(sum, 1)
 		}
 		t.Rows = append(t.Rows, append(cells, eval.Percent(m.recall[i]), eval.Percent(m.precision[i])))
 		t.Heat = append(t.Heat, heat)

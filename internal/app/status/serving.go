@@ -96,7 +96,7 @@ func (s *Serving) page() *page.Page {
 	if name := s.current.Update.Model; name != "" {
 		p.Title += ": " + name
 	}
-	p.Lead += ", with " + s.current.Info().Text + " of " + s.current.Learner()
+	p.Lead += ". The model, of the learner " + s.current.Learner() + ": " + s.current.Info().Text + "."
 	quality := &Snapshot{}
 	quality.Fields, quality.Events, _ = s.fields()
 	if s.quality != nil && s.quality.Examples() > 0 {

@@ -15,6 +15,7 @@ import (
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -118,8 +119,11 @@ func get(t *testing.T, r *Run) string {
 	if csp := rec.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; script-src 'self'; ") {
 		t.Errorf("policy %q", csp)
 	}
-	return string(body)
+	return breakable(string(body))
 }
+
+// breakable replaces the spaces in numbers, at which no line breaks, by others.
+func breakable(body string) string { return strings.ReplaceAll(body, "\u00a0", " ") }
 
 func TestPage(t *testing.T) {
 	r, now := clocked()
@@ -277,7 +281,7 @@ func TestServing(t *testing.T) {
 	get := func() string {
 		rec := httptest.NewRecorder()
 		s.Page(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
-		return rec.Body.String()
+		return breakable(rec.Body.String())
 	}
 	if body := get(); !strings.Contains(body, "waiting for the first model") || !strings.Contains(body, "from a to b") {
 		t.Errorf("before the first model:\n%s", body)
@@ -325,7 +329,7 @@ func TestServing(t *testing.T) {
 	for i := range 50 {
 		s.Compare(func() { q.Add(float64(i%3-1), float64(2*(i%2)-1)) })
 	}
-	for _, want := range []string{"Are its predictions right?", "last 50 examples", ">yes</th>", "no taken for yes", "of sbp"} {
+	for _, want := range []string{"Are its predictions right?", "last 50 examples", ">yes</th>", "no taken for yes", "of the learner sbp: "} {
 		if body := get(); !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
@@ -349,9 +353,30 @@ func TestAsPublished(t *testing.T) {
 	r.Consumed(e, 0)
 	rec := httptest.NewRecorder()
 	r.Page(time.Hour).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
-	for _, want := range []string{"; as published: accuracy ", `scope="row">as published</th><td class="n">560</td>`, `scope="row">trainer</th>`, "as published, up to 25 examples after its version", "from 75 on"} {
-		if !strings.Contains(rec.Body.String(), want) {
+	for _, want := range []string{"yes, accuracy 98.79 %, as published 100.00 %<", `scope="row">as published</th><td class="n">560</td>`, `scope="row">trainer</th>`, "up to 25 examples old<", "over 75 examples old<"} {
+		if !strings.Contains(breakable(rec.Body.String()), want) {
 			t.Errorf("no %q in\n%s", want, rec.Body.String())
+		}
+	}
+}
+
+// TestVerdict: the verdict is about the figures beside it, those of the window.
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		accuracy, published eval.Number
+		examples            int
+		want                string // "" is good
+	}{{.82, .75, 1000, ""}, {.69, .75, 1000, "no, accuracy 69.00 %, as published 75.00 %"}, {.69, .65, 99, ""}, {.82, .65, 1000, "yes, accuracy 82.00 %; not as published 65.00 %"}} {
+		s := Snapshot{Scored: 3000}
+		s.Summary.Measures = eval.Measures{Accuracy: .74, Baseline: eval.Baseline{Majority: .75, NoChange: .6}}
+		s.Summary.Window.Measures = eval.Measures{Accuracy: c.accuracy, Baseline: eval.Baseline{Majority: .7, NoChange: .57}}
+		s.Summary.Window.Examples = c.examples
+		p := promote.PublishedReport{Examples: 2000}
+		p.Summary.Window = s.Summary.Window
+		p.Summary.Window.Accuracy = c.published
+		s.AsPublished = &p
+		if a := s.learning(""); a.Bad != (c.want != "") || a.Bad && a.Text != c.want {
+			t.Errorf("%+v: %+v", c, a)
 		}
 	}
 }

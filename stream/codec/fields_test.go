@@ -1,0 +1,42 @@
+package codec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestCompareFields: fields are known by all the names that decoding accepts.
+func TestCompareFields(t *testing.T) {
+	const schema = `{"root":"payload.after","label":"y","id":"key","fields":[{"name":"a","type":"numeric","means":[0],"gaps":[true]},` +
+		`{"name":"d.e","type":"numeric","means":[0],"gaps":[true]},{"name":"skipped","type":"ignore"}]}`
+	events, vectors := must(t, "json", Options{Schema: schema, Task: "regress"}), must(t, "json", Options{Task: "regress"})
+	for _, c := range []struct {
+		of               Codec
+		record           string
+		unknown, missing []string
+	}{
+		{events, `{"a":1,"d":{"e":2},"y":1,"key":"k","skipped":[{"x":1}]}`, nil, nil},
+		{events, `{"a":null,"d.e":null}`, nil, nil},
+		{events, `{"payload":{"after":{"a":1,"d":{"e":1}}}}`, nil, nil},
+		{events, `{"payload":{"before":null,"after":{"a":1,"D":1}},"op":"c"}`, []string{"payload.before", "payload.after.D", "op"}, []string{"d.e"}},
+		{events, `{"A":{"b":[1,{}]},"d":{"f":1}}`, []string{"A", "d.f"}, []string{"a", "d.e"}},
+		{events, `{}`, nil, []string{"a", "d.e"}},
+		{events, `{"a":1,`, nil, nil},
+		{vectors, `{"x":[1],"y":2,"id":"i","weight":1,"ts":3,"foo":4}`, []string{"foo"}, nil},
+		{must(t, "csv", Options{Task: "regress"}), `{"foo":4}`, nil, nil},
+	} {
+		unknown, missing := CompareFields(c.of, []byte(c.record))
+		if !slices.Equal(unknown, c.unknown) || !slices.Equal(missing, c.missing) {
+			t.Errorf("%s: unknown %q, missing %q, want %q and %q", c.record, unknown, missing, c.unknown, c.missing)
+		}
+	}
+	var b strings.Builder
+	for i := range 2 * MaxNames {
+		fmt.Fprintf(&b, `"k%d":1,`, i)
+	}
+	if unknown, _ := CompareFields(events, []byte("{"+b.String()+`"a":1}`)); len(unknown) != MaxNames {
+		t.Errorf("%d names, want %d", len(unknown), MaxNames)
+	}
+}
