@@ -157,9 +157,9 @@ type Result struct {
 //     binds a restart to these positions but not to the options, so that a run that failed on
 //     its first record can be corrected and begins with that record again. A run that ends
 //     without a version gives up its claim on the model; one that was killed is taken over
-//     from, since the checkpoints are the same. A first run that has consumed nothing
-//     removes its directory of checkpoints and its recording when it ends, unless it
-//     started at the latest record.
+//     from, since the checkpoints are the same. A first run that fails before it
+//     has consumed a record removes its directory of checkpoints and its recording, unless
+//     it started at the latest record.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
 // *TopicReplacedError, *checkpoint.EpochError; one that is checkpoint.ErrFenced if
@@ -176,7 +176,9 @@ func Run(ctx context.Context, job Job) (res Result, err error) {
 		for _, c := range slices.Backward(r.closers) {
 			err = errors.Join(err, c())
 		}
-		err = errors.Join(err, r.discard(ctx))
+		if err != nil {
+			err = errors.Join(err, r.discard(ctx))
+		}
 	}()
 	defer crash.Recover(r.starting)
 	if err := r.start(ctx); err != nil {
@@ -204,7 +206,7 @@ type run struct {
 	closers []func() error
 }
 
-// discard removes what a first run leaves that has consumed nothing, so that the next
+// discard removes what a first run leaves that has failed and consumed nothing, so that the next
 // one is a first run too. It keeps a checkpoint whose positions matter: another start
 // at the latest record would begin elsewhere.
 func (r *run) discard(ctx context.Context) error {
