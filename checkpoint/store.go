@@ -47,6 +47,9 @@ type Store struct {
 
 	current atomic.Pointer[epoch] // the claim; nil before Claim
 
+	// When the Store was opened there was no directory, or nothing in it.
+	absent, empty bool
+
 	mu      sync.Mutex
 	next    uint64
 	bad     map[string]bool // names of files that Load could not read
@@ -69,8 +72,46 @@ func Open(dir string, opts Options) (*Store, error) {
 		opts.FS = osFS{}
 	}
 	s := &Store{dir: dir, opts: opts, fs: opts.FS, bad: map[string]bool{}}
-	_, err := s.names()
-	return s, err
+	files, err := s.fs.List(dir)
+	s.absent = errors.Is(err, fs.ErrNotExist)
+	s.empty = len(files) == 0
+	if err != nil && !s.absent {
+		return s, fmt.Errorf("checkpoint: cannot list the directory: %w", err)
+	}
+	return s, nil
+}
+
+// Discard removes all that this Store has written, for a run that has come to nothing.
+// It does nothing if there were files in the directory when it was opened, or if
+// another process has claimed it. Files of others stay, and the directory with them.
+func (s *Store) Discard(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	claim := s.current.Load()
+	if claim == nil || !s.empty {
+		return nil
+	}
+	err := s.locked(ctx, func() error {
+		if err := s.check(*claim); err != nil {
+			return err
+		}
+		names, err := s.names()
+		for _, n := range names {
+			s.remove(n.String())
+		}
+		s.remove(epochFile)
+		return err
+	})
+	if errors.Is(err, ErrFenced) {
+		return nil
+	}
+	if err == nil {
+		s.remove("LOCK")
+		if s.absent {
+			_ = s.fs.Remove(s.dir) // unless somebody has put something there
+		}
+	}
+	return err
 }
 
 // name is the parsed name of a snapshot file.

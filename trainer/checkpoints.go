@@ -32,6 +32,11 @@ type Checkpoints struct {
 	// checkpoint is always written at the end.
 	Interval time.Duration
 	Every    uint64
+	// Restart starts over: the checkpoints are not loaded, and overwritten before
+	// anything is read, and the model in the topic is replaced, whoever has published
+	// it. Numbers of versions go on. A run that ends before it has overwritten them
+	// leaves them as they were.
+	Restart bool
 }
 
 // store holds checkpoints: a directory or a topic.
@@ -94,7 +99,11 @@ func (r *run) load(ctx context.Context) (err error) {
 		r.run.SaveAndPublish = r.saveIn(s)
 	}
 	r.run.Check = r.check
-	if r.snap, err = r.store.Load(); err != nil || r.snap == nil {
+	if r.snap, err = r.store.Load(); r.Checkpoints.Restart {
+		r.snap = nil
+		return nil
+	}
+	if err != nil || r.snap == nil {
 		return err
 	}
 	h := r.snap.Header

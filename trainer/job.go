@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -156,7 +157,9 @@ type Result struct {
 //     binds a restart to these positions but not to the options, so that a run that failed on
 //     its first record can be corrected and begins with that record again. A run that ends
 //     without a version gives up its claim on the model; one that was killed is taken over
-//     from, since the checkpoints are the same.
+//     from, since the checkpoints are the same. A first run that fails before it
+//     has consumed a record removes its directory of checkpoints and its recording, unless
+//     it started at the latest record.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
 // *TopicReplacedError, *checkpoint.EpochError; one that is checkpoint.ErrFenced if
@@ -172,6 +175,9 @@ func Run(ctx context.Context, job Job) (res Result, err error) {
 	defer func() {
 		for _, c := range slices.Backward(r.closers) {
 			err = errors.Join(err, c())
+		}
+		if err != nil {
+			err = errors.Join(err, r.discard(ctx))
 		}
 	}()
 	defer crash.Recover(r.starting)
@@ -200,6 +206,26 @@ type run struct {
 	closers []func() error
 }
 
+// discard removes what a first run leaves that has failed and consumed nothing, so that the next
+// one is a first run too. It keeps a checkpoint whose positions matter: another start
+// at the latest record would begin elsewhere.
+func (r *run) discard(ctx context.Context) error {
+	if r.snap != nil || r.e == nil || r.e.Counts().Consumed > 0 || r.Open == nil && r.Kafka.Start == kafkaio.StartLatest {
+		return nil
+	}
+	if r.run.Recorder != nil {
+		_ = os.Remove(r.Recording)
+		_ = os.Remove(r.Recording + SchemasExt)
+	}
+	s, ok := r.store.(*checkpoint.Store)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)
+	defer cancel()
+	return s.Discard(ctx)
+}
+
 // starting describes what a panic outside of engine.Run has interrupted.
 func (r *run) starting() string {
 	if r.e == nil {
@@ -221,8 +247,14 @@ func (r *run) start(ctx context.Context) (err error) {
 		}
 	}
 	if r.run.Store != nil && (r.snap == nil || r.snap.Header.Examples == 0) && len(r.run.Start) > 0 {
-		if err := engine.SaveFirst(ctx, r.e, r.run); err != nil {
-			return err
+		first := 1
+		if r.Checkpoints.Restart { // as many as are kept, or a damaged one would bring back the old state
+			first = max(cmp.Or(r.Checkpoints.Retain, 3), 2)
+		}
+		for range first {
+			if err := engine.SaveFirst(ctx, r.e, r.run); err != nil {
+				return err
+			}
 		}
 	}
 	return r.discover(ctx)
@@ -268,6 +300,7 @@ func (r *run) prepare() error {
 		return err
 	}
 	r.Models.Name = cmp.Or(r.Models.Name, "model")
+	r.Models.Replace = r.Models.Replace || r.Checkpoints.Restart
 	r.Models.FullEvery = cmp.Or(r.Models.FullEvery, 16)
 	hooks := make([]any, len(r.Hooks))
 	for i, h := range r.Hooks {

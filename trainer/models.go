@@ -108,7 +108,7 @@ func (r *run) claimModels(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.Owner != r.store.ID() {
+	if c.Owner != r.store.ID() || r.snap == nil || r.snap.Header.Examples == 0 { // it starts over
 		r.run.Version = max(r.run.Version, version)
 	}
 	if c.Epoch >= r.store.Epoch() {

@@ -16,16 +16,20 @@ func brokerCommand() *cli.Command {
 Speaks the Kafka protocol on the loopback interface, so that you can try the
 other commands, and any Kafka client, without installing Kafka. It is one process
 without replication, access control or throttling: do not keep data in it that
-you cannot afford to lose.`,
+you cannot afford to lose. As in Apache Kafka, a topic is created with one
+partition when a client writes to it; the other commands never create topics that
+they read.`,
 		Example: "streamsvm broker --data-dir ./broker-data",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o broker.Options
+			var noAutoCreate bool
 			f.Group("Broker", func() {
 				f.StringVar(&o.Addr, "addr", "127.0.0.1:9092", "loopback `HOST:PORT` to listen on; port 0 picks a free one")
 				f.StringVar(&o.DataDir, "data-dir", "", "`DIR` that keeps topics across restarts; without it they are in memory")
+				f.BoolVar(&noAutoCreate, "no-auto-create", false, "answer UNKNOWN_TOPIC_OR_PARTITION instead of creating a topic that a client asks for")
 			})
 			return func(ctx context.Context, c *cli.Call) error {
-				o.Log = c.Log
+				o.Log, o.AutoCreate = c.Log, !noAutoCreate
 				b, err := broker.Start(o)
 				var addr *broker.AddrError
 				if errors.As(err, &addr) {

@@ -306,7 +306,7 @@ func (o *learnFlags) define(f *cli.Flags) {
 func (o *learnFlags) options(c *cli.Call) (trainer.Options, error) {
 	opts, err := o.gather(c)
 	if err == nil {
-		err = badOption(c, opts.Validate())
+		err = badOption(c, opts.Validate(), "")
 	}
 	return opts, err
 }
@@ -373,13 +373,13 @@ func optionErrors(err error) (list []*trainer.OptionError) {
 }
 
 // badOption puts errors of the trainer in terms of flags, and gives them their
-// exit codes.
-func badOption(c *cli.Call, err error) error {
+// exit codes. again is the flag that begins again.
+func badOption(c *cli.Call, err error, again string) error {
 	var state *trainer.StateError
 	if errors.As(err, &state) {
 		var other *engine.MismatchError
 		if errors.As(err, &other) {
-			err = fmt.Errorf("%w: %s, or begin again %s", err, asBefore(other), anew(c))
+			err = fmt.Errorf("%w: %s, or begin again with %s", err, asBefore(other), again)
 		}
 		return cli.Fail(cli.Config, err)
 	}
@@ -419,14 +419,6 @@ func asBefore(e *engine.MismatchError) string {
 		return "give --" + name + "=" + cli.Quote(e.Was)
 	}
 	return "give --" + name + " " + cli.Quote(e.Was)
-}
-
-// anew says how to begin again beside the checkpoints there are.
-func anew(c *cli.Call) string {
-	if c.Given("model-topic") {
-		return "with another --checkpoint, and another --model-name or --replace-model"
-	}
-	return "with another --checkpoint"
 }
 
 // joinFlags say where labels come from that do not come with the examples.

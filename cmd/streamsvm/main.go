@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/demo"
 	"github.com/streamsvm/streamsvm/internal/app/dlq"
+	"github.com/streamsvm/streamsvm/internal/app/topics"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/version"
 )
@@ -54,7 +55,7 @@ Flags override the environment, and the environment overrides the file.`,
 			cli.Topic("Try it out", demo.Command(kafkaError), generateCommand(), brokerCommand()),
 			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand()),
 			cli.Topic("Manage models", modelCommand()),
-			cli.Topic("Move records", copyCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError})),
+			cli.Topic("Topics and records", topics.Command(defineKafka, partitionsUsage), copyCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError})),
 			cli.Topic("Scale out", contribCommands()...),
 		),
 	}

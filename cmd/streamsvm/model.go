@@ -234,7 +234,11 @@ func (o *versions) promote(ctx context.Context, c *cli.Call) (string, error) {
 		return "", kafkaError(err)
 	}
 	if now != nil && now.Version == u.Version && now.Hash == u.Hash {
-		return fmt.Sprintf("%s stands for version %d already", modeltopic.AliasName(o.name, o.alias), u.Version), nil
+		newest := ""
+		if o.version == 0 && !o.ofFile {
+			newest = ", the newest"
+		}
+		return fmt.Sprintf("%s stands for version %d already%s; nothing is changed", modeltopic.AliasName(o.name, o.alias), u.Version, newest), nil
 	}
 	return fmt.Sprintf("%s now stands for version %d, %d examples%s; before for %s",
 		modeltopic.AliasName(o.name, o.alias), u.Version, u.Examples, recently(u.Evaluation), stands(now)), nil

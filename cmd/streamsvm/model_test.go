@@ -75,7 +75,7 @@ func TestModelVersions(t *testing.T) {
 		t.Fatalf("the topic holds %+v", first)
 	}
 	newest := first.Versions[len(first.Versions)-1].Version
-	fails(cli.Data, "nothing to go back to", "rollback")
+	fails(cli.Data, "model@champion stands for no version: there is nothing to go back to; promote one first", "rollback")
 	fails(cli.Usage, "does not hold version 999", "promote", "--version", "999")
 	fails(cli.Temporary, "does not stand for any version yet", "promote", "--expect", "1")
 	fails(cli.Usage, "latest", "promote", "--alias", "latest")
@@ -83,11 +83,12 @@ func TestModelVersions(t *testing.T) {
 	fails(cli.Usage, `did you mean "rollback"`, "rolback")
 	fails(cli.Data, "holds no model", "list", "--model-name", "modell")
 	model("promote", "--version", "2", "--reason", "first", "--expect", "0")
+	fails(cli.Data, "model@champion has stood for version 2 only: there is nothing to go back to", "rollback")
 	text := model("promote")
 	if want := fmt.Sprintf("model@champion now stands for version %d, 3000 examples, recent accuracy ", newest); !strings.HasPrefix(text, want) || !strings.HasSuffix(text, "before for version 2\n") {
 		t.Errorf("promote prints %q", text)
 	}
-	if text := model("promote"); !strings.Contains(text, "already") {
+	if text := model("promote"); text != fmt.Sprintf("model@champion stands for version %d already, the newest; nothing is changed\n", newest) {
 		t.Errorf("promote prints %q", text)
 	}
 	stands(newest, 2)

@@ -84,7 +84,7 @@ func TestLabelsOfAnotherConvention(t *testing.T) {
 	}
 	last := fails(t, args("a", "--labels", "pm1", "--tolerance", "data", "--dlq"),
 		fmt.Sprintf("there is no model: label +1 has come %d times, label -1 never; label 0 was refused %d times; ", 1600-zeros, zeros),
-		"if the labels are 0 and 1, type --labels 01, and begin again with another --checkpoint")
+		"if the labels are 0 and 1, type --labels 01, and begin again with --restart")
 	if strings.Contains(last, "--labels 12") {
 		t.Errorf("other labels are suggested too: %s", last)
 	}

@@ -131,7 +131,7 @@ func (r *replay) run(ctx context.Context) error {
 		if r.checkpoint != "" {
 			again = ", and begin again with another --checkpoint"
 		}
-		return badOption(r.c, r.refuseFlags.explain(err, &r.codecFlags, "", again))
+		return badOption(r.c, r.refuseFlags.explain(err, &r.codecFlags, "", again), "another --checkpoint")
 	}
 	if !res.Ended {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
@@ -165,7 +165,7 @@ func (r *replay) prepare(ctx context.Context) error {
 		return err
 	}
 	job.Delay, job.PublishEvery, job.VersionEvery = r.delay, r.publishEvery, int(r.publishEvery)
-	if err := badOption(c, job.Validate()); err != nil {
+	if err := badOption(c, job.Validate(), ""); err != nil {
 		return err
 	}
 	if _, ok := statetopic.Topic(r.checkpoint); ok {

@@ -94,7 +94,7 @@ func (r *replay) runCandidate(ctx context.Context, name string, src stream.Sourc
 	job.Hooks = []trainer.Hook{h}
 	res, err := trainer.Run(ctx, job)
 	if err != nil {
-		return nil, badOption(r.c, r.refuseFlags.explain(fmt.Errorf("learner %s: %w", name, err), &r.codecFlags, "", ""))
+		return nil, badOption(r.c, r.refuseFlags.explain(fmt.Errorf("learner %s: %w", name, err), &r.codecFlags, "", ""), "")
 	}
 	if !res.Ended {
 		return nil, cli.Failf(cli.Temporary, "interrupted after %d records of learner %s", res.Counts().Consumed, name)

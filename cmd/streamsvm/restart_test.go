@@ -1,12 +1,16 @@
 package main
 
 import (
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 )
 
 // A run that fails on its first record, or is killed before it, binds nobody: the run
@@ -181,12 +185,12 @@ func TestChangedSettings(t *testing.T) {
 		before := newest(t, state)
 		code, _, errText := streamsvm(t.Context(), args(strings.Fields(p.now)...)...)
 		_, remedy, found := strings.Cut(strings.TrimSuffix(errText, "\n"), ": "+p.remedy)
-		if cli.Code(code) != cli.Config || !found || !strings.HasSuffix(remedy, ", or begin again with another --checkpoint") {
+		if cli.Code(code) != cli.Config || !found || !strings.HasSuffix(remedy, ", or begin again with --restart") {
 			t.Errorf("%s, then %s: exit code %d, %q, want the remedy %q", p.was, p.now, code, errText, p.remedy)
 			continue
 		}
 		// The remedy, typed as it is said, in place of what is other.
-		give, ok := strings.CutPrefix(strings.TrimSuffix(p.remedy+remedy, ", or begin again with another --checkpoint"), "give ")
+		give, ok := strings.CutPrefix(strings.TrimSuffix(p.remedy+remedy, ", or begin again with --restart"), "give ")
 		if !ok {
 			give = ""
 		}
@@ -197,7 +201,125 @@ func TestChangedSettings(t *testing.T) {
 	}
 	// A model that has been published needs another name, too.
 	_, _, errText := streamsvm(t.Context(), "train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--codec", "libsvm", "--checkpoint", filepath.Join(dir, "x"), "--until-end", "-q", "--learner", "online", "--model-topic", c.name())
-	if !strings.HasSuffix(errText, "or begin again with another --checkpoint, and another --model-name or --replace-model\n") {
+	if !strings.HasSuffix(errText, "or begin again with --restart\n") {
 		t.Errorf("with a model topic: %q", errText)
+	}
+}
+
+// keyboard is a terminal on which an answer is typed.
+type keyboard struct{ io.Reader }
+
+func (keyboard) Stat() (fs.FileInfo, error) { return os.Stat("/dev/null") } // a character device too
+
+// typed runs a command for somebody who types the answer, or for nobody if it is
+// empty.
+func typed(t *testing.T, answer string, args ...string) (code int, said string) {
+	var e buffer
+	in := io.Reader(keyboard{strings.NewReader(answer)})
+	if answer == "" {
+		in = strings.NewReader("y\n")
+	}
+	code = program().Main(t.Context(), args, cli.Stdio{In: in, Out: io.Discard, Err: &e, Getenv: func(string) (string, bool) { return "", false }})
+	return code, e.String()
+}
+
+// --restart starts over with other settings, as a first run would, in a directory and in
+// a topic; numbers of versions go on, and nothing falls back to what was forgotten.
+func TestRestart(t *testing.T) {
+	c := newCluster(t)
+	brokers := strings.Join(c.brokers, ",")
+	topic, models := c.name(), c.name()
+	c.run("copy", moons(t, "train.libsvm", 600, 0), "--topic", topic, "--partitions", "2", "-q")
+	for _, place := range []string{filepath.Join(t.TempDir(), "state"), "kafka://" + c.name()} {
+		name := "dir"
+		if strings.HasPrefix(place, "kafka") {
+			name = "topic"
+		}
+		args := func(checkpoint, name string, more ...string) []string {
+			return append([]string{"train", "--brokers", brokers, "--topics", topic, "--codec", "libsvm", "--merge", "ordered", "--until-end", "--tune=off", "--warmup", "100",
+				"--model-topic", models, "--model-name", name, "--checkpoint", checkpoint}, more...)
+		}
+		state := func(checkpoint, name string) inspect.Description {
+			d := decode[[]inspect.Description](t, c.run("model", "inspect", "--json", checkpoint, "--model-name", name))
+			return d[0]
+		}
+		version := func() uint64 {
+			return decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--model-name", name, "--until", "1", "--json")).Version
+		}
+		must(t, args(place, name, "--learner", "sbp", "-q")...)
+		before, had := state(place, name), version()
+		for _, answer := range []string{"", "n\n", "yes or no\n"} {
+			code, said := typed(t, answer, args(place, name, "--learner", "online", "--restart")...)
+			want := "Start over? [y/N] streamsvm: nothing is changed"
+			if answer == "" {
+				want = "--restart: nobody can be asked whether to start over: --yes says so"
+			}
+			if cli.Code(code) != cli.Usage || !strings.Contains(said, want) {
+				t.Errorf("%s, answer %q: exit code %d, %s", name, answer, code, said)
+			}
+		}
+		if now := state(place, name); now.StateHash != before.StateHash || version() != had {
+			t.Errorf("%s: changed without a yes: %s, was %s", name, now.StateHash, before.StateHash)
+		}
+		code, said := typed(t, "y\n", args(place, name, "--learner", "online", "--restart")...)
+		if code != 0 || !strings.Contains(said, "This forgets the checkpoints in "+place+" and replaces model "+name+" on topic "+models+". Start over?") {
+			t.Fatalf("%s: exit code %d, %s", name, code, said)
+		}
+		plain := filepath.Join(t.TempDir(), "plain")
+		must(t, args(plain, "plain"+name, "--learner", "online", "-q")...)
+		if now, want := state(place, name), newest(t, plain); now.StateHash != want.StateHash || now.Learner != "online" {
+			t.Errorf("%s: state %s of %s, want %s", name, now.StateHash, now.Learner, want.StateHash)
+		}
+		if now := version(); now <= had {
+			t.Errorf("%s: version %d after %d", name, now, had)
+		}
+		for _, d := range decode[[]inspect.Description](t, c.run("model", "inspect", "--json", place, "--model-name", name)) {
+			if d.Learner == "sbp" {
+				t.Errorf("%s still holds %+v", place, d)
+			}
+		}
+		had = version()
+		must(t, args(place, name, "--learner", "online", "-q")...) // and goes on from there
+		must(t, args(filepath.Join(t.TempDir(), "elsewhere"), name, "--learner", "sbp", "--restart", "--yes", "-q")...)
+		if now := version(); now <= had {
+			t.Errorf("%s: version %d after %d, when it was replaced", name, now, had)
+		}
+	}
+	if code, _, said := streamsvm(t.Context(), "train", "--topics", "a", "--restart", "--yes"); cli.Code(code) != cli.Usage || !strings.Contains(said, "--restart: it needs --checkpoint") {
+		t.Errorf("without checkpoints: exit code %d, %s", code, said)
+	}
+}
+
+// A run that fails before it has consumed a record leaves no file behind, of those that
+// it has made.
+func TestNothingLeft(t *testing.T) {
+	c := newCluster(t)
+	topic, models := c.name(), c.name()
+	c.run("copy", moons(t, "train.libsvm", 200, 0), "--topic", topic, "--partitions", "1", "-q")
+	dir := t.TempDir()
+	own := filepath.Join(dir, "own")
+	if err := os.Mkdir(own, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range []string{"new", "own"} {
+		args := []string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--model-topic", models, "--checkpoint", filepath.Join(dir, place), "--record", filepath.Join(dir, "run.ssr"), "--until-end", "-q"}
+		for _, wrong := range [][]string{{"--codec", "msgpack", "--labels", "pm1"}, {"--events", "auto", "--label", "y"}} {
+			if code, _, said := streamsvm(t.Context(), append(args, wrong...)...); code == 0 {
+				t.Errorf("exit code 0, %s", said)
+			}
+		}
+		left := []string{}
+		if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			left = append(left, path)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(left, []string{dir, own}) {
+			t.Errorf("checkpoints in %s: there are %q", place, left)
+		}
+	}
+	if code, _, said := streamsvm(t.Context(), "model", "list", "--model-topic", models, "--brokers", strings.Join(c.brokers, ",")); cli.Code(code) != cli.Data || !strings.Contains(said, "holds no model") {
+		t.Errorf("exit code %d, %s", code, said)
 	}
 }

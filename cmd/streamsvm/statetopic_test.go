@@ -359,7 +359,7 @@ func TestStateTopicFaults(t *testing.T) {
 	try(0, "doctor", verbose(good), "checkpoint kafka://"+state+": goes on after 500 examples")
 	other := slices.Clone(good)
 	other[slices.Index(other, "sbp")] = "online"
-	try(1, "doctor", verbose(other), "streamsvm model inspect kafka://"+state+"), or another --checkpoint")
+	try(1, "doctor", verbose(other), "streamsvm model inspect kafka://"+state+"), or train --restart")
 	// The state is gone, the model is there.
 	try(78, "train", args(c.name(), models), "which does not come from the checkpoints in kafka://")
 

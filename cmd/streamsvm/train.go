@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -48,6 +51,7 @@ type train struct {
 	interval            time.Duration
 	every, publishEvery uint64
 	retain              int
+	restart, yes        bool
 	record              string
 	predictions         string
 	tolerance, dlq      string
@@ -72,7 +76,8 @@ checkpoint and reaches the same state, to the bit, as if nothing had happened.
 
 A checkpoint includes the position in every partition. If the newest one is
 damaged, the one before it is used. SIGTERM writes a last checkpoint and exits
-with code 0.
+with code 0. --restart starts over from --start; give it once, not in the unit of a
+service, which would start over after every crash.
 
 With --predictions-topic, the trainer itself predicts each record when it comes,
 or just before it learns from it, in the form of predict. Predictions are
@@ -131,6 +136,8 @@ func (t *train) define(f *cli.Flags) {
 		f.Uint64Var(&t.every, "checkpoint-every", 0, everyUsage)
 		f.Uint64Var(&t.publishEvery, "publish-every", 0, publishUsage)
 		f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep in a directory; a topic keeps two")
+		f.BoolVar(&t.restart, "restart", false, "start over: forget the checkpoints, and replace the model in the topic, whoever has published it")
+		f.BoolVar(&t.yes, "yes", false, "do not ask before --restart")
 		f.StringVar(&t.predictions, "predictions-topic", "", predictionsUsage)
 		f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
 		f.StringVar(&t.listen, "listen", "", listenUsage)
@@ -152,6 +159,7 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.modelTopic != "" && t.checkpoint == "", "checkpoint", "model-topic needs it: versions of a model continue from the checkpoints after a restart")
 	bad(t.promote != "" && t.modelTopic == "", "promote", "it needs --model-topic, which has the champion")
 	bad(t.publishEvery > 0 && t.every > 0, "publish-every", "each version comes with a checkpoint: leave out --checkpoint-every")
+	bad(t.restart && t.checkpoint == "", "restart", "it needs --checkpoint")
 	bad(t.retain < 1, "checkpoint-retain", "%d is less than 1", t.retain)
 	bad(t.interval < 0, "checkpoint-interval", "%v is negative", t.interval)
 	bad(t.shutdown <= 0, "shutdown-timeout", "%v is not a time to do anything in", t.shutdown)
@@ -181,9 +189,42 @@ func (t *train) check(c *cli.Call) []error {
 	return errs
 }
 
+// confirm asks before a --restart.
+func (t *train) confirm() error {
+	if !t.restart || t.yes {
+		return nil
+	}
+	if !terminal(t.c.In) {
+		return t.c.Bad("restart", errors.New("nobody can be asked whether to start over: --yes says so"))
+	}
+	forgotten := "the checkpoints in " + t.checkpoint
+	if t.modelTopic != "" {
+		forgotten += fmt.Sprintf(" and replaces model %s on topic %s", t.modelName, t.modelTopic)
+	}
+	fmt.Fprintf(t.c.Err, "This forgets %s. Start over? [y/N] ", forgotten)
+	answer, _ := bufio.NewReader(t.c.In).ReadString('\n')
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return cli.Failf(cli.Usage, "nothing is changed")
+	}
+	return nil
+}
+
+// terminal reports whether somebody can answer a question.
+func terminal(in io.Reader) bool {
+	f, ok := in.(interface{ Stat() (fs.FileInfo, error) })
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&fs.ModeCharDevice != 0
+}
+
 func (t *train) serve(ctx context.Context) (err error) {
 	job, err := t.job()
 	if err != nil {
+		return err
+	}
+	if err := t.confirm(); err != nil {
 		return err
 	}
 	reg := metrics.NewRegistry(version.String)
@@ -278,7 +319,7 @@ func (t *train) job() (trainer.Job, error) {
 	}
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
 	job.Predictions = t.predictions
-	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, FS: c.FS, Retain: t.retain, Interval: interval, Every: cmp.Or(t.publishEvery, t.every)}
+	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, FS: c.FS, Retain: t.retain, Restart: t.restart, Interval: interval, Every: cmp.Or(t.publishEvery, t.every)}
 	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace, Alias: t.promote}
 	if job.Models.SigningKey, err = t.signingKey(c); err != nil {
 		return job, err
@@ -308,9 +349,9 @@ func (t *train) failed(err error) error {
 	case errors.As(err, &lost):
 		return cli.Failf(cli.Data, "%w: bring it back from a backup; or, if nobody else publishes model %s on topic %s, start once with --replace-model to go on from these checkpoints", err, t.modelName, t.modelTopic)
 	case errors.As(err, &replaced):
-		return cli.Failf(cli.Data, "%w; begin again %s, or go on with --on-out-of-range earliest or latest", err, anew(t.c))
+		return cli.Failf(cli.Data, "%w; begin again with --restart, or go on with --on-out-of-range earliest or latest", err)
 	}
-	return kafkaError(badOption(t.c, t.refuseFlags.explain(discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
+	return kafkaError(badOption(t.c, t.refuseFlags.explain(discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with --restart"), "--restart"))
 }
 
 // doctorCommand is the command that looks at the records of the topics.

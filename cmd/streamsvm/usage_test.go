@@ -78,6 +78,8 @@ func TestUsageErrors(t *testing.T) {
 	add("dlq", "lst", "list "+away)
 	add("dlq list t "+away, "--reason nope", "--group g", "--dlq=", "t")
 	add("dlq replay t "+away, "--json", "--from soon", "--group=", "--reason label")
+	add("topic", "", "lst", "list x", "create", "create x --json", "list --partitions 2", "create x --partitions -1", "create x --topic-config y")
+	add("topic", "", "lst", "list x", "create", "create x --json", "list --partitions 2", "create x --partitions -1", "create x --topic-config y")
 	add("broker", "--addr nowhere", "--addr 127.0.0.1:99999", "--addr 192.0.2.1:9092", "--addr 0.0.0.0:9092", "--addr 9092")
 	add("model inspect", "", "--until 1 MODEL", "--model-topic=", "--model-topic m --model-name a/b "+away)
 	add("model", "exprt", "export", "export a b", "export MODEL --model-topic m "+away, "export MODEL --max-numbers 0", "export MODEL --max-numbers 1",

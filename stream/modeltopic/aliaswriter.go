@@ -132,8 +132,11 @@ func (w *AliasWriter) Rollback(ctx context.Context, why stream.Promotion) (*stre
 		return nil, err
 	}
 	old := &w.before
-	if old.cur == nil {
-		return nil, &PromoteError{old.model, "is not in the topic: there is nothing to go back to"}
+	switch {
+	case w.now.cur == nil:
+		return nil, &PromoteError{w.now.model, "stands for no version: there is nothing to go back to; promote one first"}
+	case old.cur == nil:
+		return nil, &PromoteError{w.now.model, fmt.Sprintf("has stood for version %d only: there is nothing to go back to before it is promoted to another version", w.now.cur.Version)}
 	}
 	if w.opt.SigningKey != nil && !w.trusts(old) {
 		return nil, &PromoteError{old.model, fmt.Sprintf("is version %d without a trusted signature, so it is not signed again; promote a version by its number", old.cur.Version)}

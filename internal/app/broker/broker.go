@@ -15,9 +15,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // AddrError says that no broker can listen at an address, on any machine.
@@ -41,6 +43,10 @@ type Options struct {
 	DataDir string
 	// Log receives the broker's errors and warnings; nil discards them.
 	Log *slog.Logger
+	// AutoCreate creates topics as Apache Kafka's auto.create.topics.enable does, which
+	// is on there by default: with one partition, when a client that wants to write or
+	// read them asks for their metadata.
+	AutoCreate bool
 	// TLS, if not nil, encrypts connections.
 	TLS *tls.Config
 	// Listen and Dial, if not nil, replace the operating system's network.
@@ -77,7 +83,7 @@ func Start(o Options) (*Broker, error) {
 		return nil, &AddrError{o.Addr, errors.New("not a loopback address")}
 	}
 	opts := []kfake.Opt{
-		kfake.NumBrokers(1),
+		kfake.NumBrokers(1), kfake.DefaultNumPartitions(1), // as Apache Kafka's default
 		kfake.Ports(int(port)),
 		kfake.ListenFn(func(network, address string) (net.Listener, error) {
 			if o.Listen != nil {
@@ -119,7 +125,32 @@ func Start(o Options) (*Broker, error) {
 			return nil, fmt.Errorf("broker: ending the transactions that were open: %w", err)
 		}
 	}
+	if o.AutoCreate {
+		c.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			b.autoCreate(req.(*kmsg.MetadataRequest))
+			return nil, nil, false
+		})
+	}
 	return b, nil
+}
+
+// topicName matches the names that Apache Kafka allows, and "." and "..".
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// autoCreate creates the topics that a request names, if it allows that. kfake has an
+// option for this, but forgets topics created by it when it is killed.
+func (b *Broker) autoCreate(req *kmsg.MetadataRequest) {
+	if req.Version >= 4 && !req.AllowAutoTopicCreation { // older requests have no choice
+		return
+	}
+	for _, t := range req.Topics {
+		if t.Topic == nil || !topicName.MatchString(*t.Topic) || *t.Topic == "." || *t.Topic == ".." {
+			continue
+		}
+		// The answer to the request says what is wrong with a topic.
+		_ = b.cluster.CreateTopic(*t.Topic, 0, nil)
+	}
 }
 
 // Addr returns the host:port that the broker listens on.

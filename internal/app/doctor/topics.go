@@ -74,7 +74,7 @@ func (d *checks) fits(snap *checkpoint.Snapshot, err error) *checkpoint.Snapshot
 		return snap // the reason is among the findings about the settings
 	}
 	if err := d.Learner.Fits(snap); err != nil {
-		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm model inspect "+d.Checkpoint+"), or another --checkpoint")
+		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm model inspect "+d.Checkpoint+"), or train --restart")
 		return snap
 	}
 	d.ok(subject, "goes on after %d examples, written %s", snap.Header.Examples, snap.Header.Created.UTC().Format(time.RFC3339))
@@ -339,7 +339,7 @@ func (d *checks) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
 	}
 	for _, name := range renewed {
 		d.fail(cli.Data, "topic "+name, "it has been deleted and created again since the checkpoint, whose offsets mean other records now",
-			"start over with another --checkpoint, or go on with --on-out-of-range earliest or latest")
+			"start over with --restart, or go on with --on-out-of-range earliest or latest")
 	}
 	return len(renewed) == 0
 }
@@ -365,10 +365,10 @@ func (d *checks) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 		text, todo := "", ""
 		if next < first[p] {
 			text = fmt.Sprintf("retention has overtaken the checkpoint: it goes on at offset %d, but the topic begins at %d; %d records are lost", next, first[p], first[p]-next)
-			todo = "accept that with --on-out-of-range earliest, or start over with another --checkpoint"
+			todo = "accept that with --on-out-of-range earliest, or start over with --restart"
 		} else if next > end[p] {
 			text = fmt.Sprintf("the checkpoint goes on at offset %d, but the topic ends at %d: it was created again, or has lost records", next, end[p])
-			todo = "start over with another --checkpoint, or accept a jump with --on-out-of-range"
+			todo = "start over with --restart, or accept a jump with --on-out-of-range"
 		}
 		if text != "" {
 			good = false

@@ -1,0 +1,289 @@
+// Package topics is the command topic: it lists, creates, deletes and describes the
+// topics of a cluster.
+package topics
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/reach"
+	"github.com/streamsvm/streamsvm/internal/spell"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// verbs are what the command can do, with the flags that each has besides those for
+// connections.
+var verbs = map[string][]string{
+	"list": {"json"}, "describe": {"json"}, "delete": nil,
+	"create": {"partitions", "replicas", "topic-config"},
+}
+
+// Command returns the command. define defines the flags for connections, and returns
+// what makes the configuration of them; partitionsUsage describes --partitions.
+func Command(define func(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error), partitionsUsage string) *cli.Command {
+	return &cli.Command{
+		Name: "topic", Args: "list | create | describe | delete [TOPIC...]", Words: slices.Sorted(maps.Keys(verbs)), MinArgs: 1, MaxArgs: -1,
+		Summary: "list, create, describe or delete topics",
+		Text: `
+Works with any Kafka broker. list prints every topic with its partitions and the
+number of offsets between its first record and its end; create makes topics;
+describe prints partitions, and the settings that differ from the broker's;
+delete removes topics and all their records at once, without asking.
+
+train, predict and copy create the topics that they write to, except for those
+named by copy --topic; topics that they read have to exist.`,
+		Example: "streamsvm topic list\n" +
+			"streamsvm topic create clicks --partitions 4 --topic-config retention.ms=-1\n" +
+			"streamsvm topic describe clicks --json",
+		Common: []string{"brokers", "partitions", "replicas", "topic-config", "json", "config"},
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			o := &command{config: cli.Pairs{}}
+			f.Group("Output", func() {
+				f.BoolVar(&o.json, "json", false, "print JSON")
+				f.IntVar(&o.partitions, "partitions", 0, partitionsUsage)
+				f.IntVar(&o.replicas, "replicas", 0, "create: `N` brokers that keep each partition; without it, or without --partitions, the brokers' default")
+				f.Var(o.config, "topic-config", "create: setting of the topic, such as cleanup.policy=compact; repeatable")
+			})
+			kafka := define(f)
+			return func(ctx context.Context, c *cli.Call) error {
+				o.c = c
+				if err := o.check(); err != nil {
+					return err
+				}
+				cfg, err := kafka(c)
+				if err != nil {
+					return err
+				}
+				b, err := dial(ctx, cfg)
+				if err != nil {
+					return err
+				}
+				defer b.Close()
+				o.admin = kadm.NewClient(b.Client)
+				switch verb, names := c.Args[0], c.Args[1:]; verb {
+				case "create", "delete":
+					return o.change(ctx, verb, names)
+				case "describe":
+					return o.describe(ctx, names)
+				}
+				return o.list(ctx)
+			}
+		},
+	}
+}
+
+// command holds the settings of one call.
+type command struct {
+	json                 bool
+	partitions, replicas int
+	config               cli.Pairs
+
+	c     *cli.Call
+	admin *kadm.Client
+}
+
+// check finds what is wrong with the command line.
+func (o *command) check() error {
+	verb, names := o.c.Args[0], o.c.Args[1:]
+	own, ok := verbs[verb]
+	switch {
+	case !ok:
+		return cli.Failf(cli.Usage, "topic has no %q%s", verb, spell.DidYouMean(verb, slices.Sorted(maps.Keys(verbs))))
+	case verb == "list" && len(names) > 0:
+		return cli.Failf(cli.Usage, "topic list takes no names: topic describe %s describes one", names[0])
+	case verb != "list" && len(names) == 0:
+		return cli.Failf(cli.Usage, "topic %s needs the name of a topic", verb)
+	case slices.Contains(names, ""):
+		return cli.Failf(cli.Usage, "the name of a topic is empty")
+	}
+	for _, list := range verbs {
+		for _, name := range list {
+			if o.c.Origin(name).Source == cli.FromFlag && !slices.Contains(own, name) {
+				return o.c.Bad(name, fmt.Errorf("topic %s has no such flag", verb))
+			}
+		}
+	}
+	for name, n := range map[string]int{"partitions": o.partitions, "replicas": o.replicas} {
+		if n < 0 || n > math.MaxInt16 {
+			return o.c.Bad(name, fmt.Errorf("%d is not between 0 and %d", n, math.MaxInt16))
+		}
+	}
+	return nil
+}
+
+// dial connects to the first broker that answers.
+func dial(ctx context.Context, cfg kafkaio.Config) (*reach.Broker, error) {
+	var errs []error
+	for _, addr := range cfg.Brokers {
+		b, err := reach.Dial(ctx, reach.Config{Brokers: []string{addr}, ClientID: cfg.ClientID, TLS: cfg.TLS, SASL: cfg.SASL, Dial: cfg.Dial, Timeout: cfg.RequestTimeout})
+		if err == nil || ctx.Err() != nil {
+			return b, err
+		}
+		errs = append(errs, err)
+	}
+	return nil, cli.Fail(cli.Unavailable, errors.Join(errs...))
+}
+
+// failed returns the error of a request about a topic, in words where that helps.
+func failed(verb, topic string, err error, detail string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
+		err = errors.New("it does not exist")
+	case errors.Is(err, kerr.TopicAlreadyExists):
+		err = errors.New("it exists already")
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
+		err = errors.New("this user may not do that")
+	case detail != "":
+		err = fmt.Errorf("%w (%s)", err, cli.Printable(detail))
+	}
+	return cli.Fail(cli.Unavailable, fmt.Errorf("topic %s %s: %w", verb, cli.Printable(topic), err))
+}
+
+// change creates or deletes the topics one by one.
+func (o *command) change(ctx context.Context, verb string, names []string) error {
+	settings := map[string]*string{}
+	for k, v := range o.config {
+		settings[k] = &v
+	}
+	var errs []error
+	for _, name := range names {
+		var err error
+		detail := ""
+		if verb == "create" {
+			var r kadm.CreateTopicResponse
+			r, err = o.admin.CreateTopic(ctx, int32(cmp.Or(o.partitions, -1)), int16(cmp.Or(o.replicas, -1)), settings, name)
+			detail = r.ErrMessage
+		} else {
+			_, err = o.admin.DeleteTopic(ctx, name)
+		}
+		if err != nil {
+			errs = append(errs, failed(verb, name, err, detail))
+		} else if !o.c.Quiet {
+			fmt.Fprintf(o.c.Out, "%sd %s\n", verb, name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// topic is what list --json and describe --json print about a topic.
+type topic struct {
+	Topic      string            `json:"topic"`
+	Replicas   int               `json:"replicas"`
+	Partitions []partition       `json:"partitions"`
+	Config     map[string]string `json:"config,omitempty"` // where it differs from the brokers'
+}
+
+type partition struct {
+	Partition int32   `json:"partition"`
+	Leader    int32   `json:"leader"` // -1: none
+	Replicas  []int32 `json:"replicas"`
+	InSync    []int32 `json:"in_sync"`
+	First     int64   `json:"first"` // offsets; -1: not known
+	End       int64   `json:"end"`
+}
+
+// offsets returns how many offsets there are between the first record and the end.
+// Transactions and compaction leave some without a record.
+func (t *topic) offsets() (n int64) {
+	for _, p := range t.Partitions {
+		n += max(p.End-p.First, 0)
+	}
+	return n
+}
+
+// read returns the topics named, or all that are not internal, by name.
+func (o *command) read(ctx context.Context, verb string, names ...string) (list []topic, err error) {
+	details, err := o.admin.ListTopics(ctx, names...)
+	if err != nil {
+		return nil, failed(verb, "", err, "")
+	}
+	first, err1 := o.admin.ListStartOffsets(ctx, details.Names()...)
+	end, err2 := o.admin.ListEndOffsets(ctx, details.Names()...)
+	if err := cmp.Or(err1, err2); err != nil {
+		o.c.Log.Warn("not all offsets are known", "err", err)
+	}
+	at := func(l kadm.ListedOffsets, p kadm.PartitionDetail) int64 {
+		if o, ok := l.Lookup(p.Topic, p.Partition); ok && o.Err == nil {
+			return o.Offset
+		}
+		return -1
+	}
+	list = []topic{} // prints as an array, even without any
+	for _, d := range details.Sorted() {
+		if d.Err != nil {
+			err = errors.Join(err, failed(verb, d.Topic, d.Err, ""))
+			continue
+		}
+		t := topic{Topic: d.Topic, Replicas: d.Partitions.NumReplicas(), Partitions: []partition{}}
+		for _, p := range d.Partitions.Sorted() {
+			t.Partitions = append(t.Partitions, partition{p.Partition, p.Leader, p.Replicas, p.ISR, at(first, p), at(end, p)})
+		}
+		list = append(list, t)
+	}
+	return list, err
+}
+
+func (o *command) list(ctx context.Context) error {
+	all, err := o.read(ctx, "list")
+	return errors.Join(err, o.print(all, func(w io.Writer) {
+		fmt.Fprintln(w, "topic\tpartitions\treplicas\toffsets")
+		for _, t := range all {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", cli.Printable(t.Topic), len(t.Partitions), t.Replicas, t.offsets())
+		}
+	}))
+}
+
+func (o *command) describe(ctx context.Context, names []string) error {
+	all, err := o.read(ctx, "describe", names...)
+	for i := range all {
+		t := &all[i]
+		t.Config = map[string]string{}
+		settings, err2 := o.admin.DescribeTopicConfigs(ctx, t.Topic)
+		r, _ := settings.On(t.Topic, nil)
+		err = errors.Join(err, failed("describe", t.Topic, cmp.Or(err2, r.Err), r.ErrMessage))
+		for _, s := range r.Configs {
+			if s.Source == kmsg.ConfigSourceDynamicTopicConfig {
+				t.Config[s.Key] = s.MaybeValue()
+			}
+		}
+	}
+	return errors.Join(err, o.print(all, func(w io.Writer) {
+		for _, t := range all {
+			fmt.Fprintf(w, "%s: %d offsets\n", t.Topic, t.offsets())
+			for _, k := range slices.Sorted(maps.Keys(t.Config)) {
+				fmt.Fprintf(w, "%s=%s\n", k, cli.Printable(t.Config[k]))
+			}
+			fmt.Fprintln(w, "partition\tleader\treplicas\tin sync\tfirst\tend")
+			for _, p := range t.Partitions {
+				fmt.Fprintf(w, "%d\t%d\t%v\t%v\t%d\t%d\n", p.Partition, p.Leader, p.Replicas, p.InSync, p.First, p.End)
+			}
+		}
+	}))
+}
+
+// print prints topics as JSON, or as the table that write writes.
+func (o *command) print(all []topic, write func(w io.Writer)) error {
+	if o.json {
+		e := json.NewEncoder(o.c.Out)
+		e.SetIndent("", "  ")
+		return e.Encode(all)
+	}
+	w := tabwriter.NewWriter(o.c.Out, 0, 8, 2, ' ', 0)
+	write(w)
+	return w.Flush()
+}
