@@ -260,7 +260,9 @@ func (r *run) prepare() error {
 	}
 	r.engineConfig = cfg
 	if r.Decoder == nil && r.Discovery == nil {
-		if r.Decoder, err = codec.New("json", codec.Options{Task: string(cfg.Task)}); err != nil {
+		o := codec.Options{Task: string(cfg.Task)}
+		r.Join.Codec(&o)
+		if r.Decoder, err = codec.New("json", o); err != nil {
 			return err
 		}
 	}
@@ -301,6 +303,7 @@ func (r *run) makeEngine(o codec.Options) (err error) {
 		return &OptionError{"Options", "", err}
 	}
 	if r.LabelDecoder == nil && r.Join.Topic != "" && r.Decoder != nil {
+		r.Join.Codec(&o)
 		if r.LabelDecoder, err = codec.NewLabels(o); err != nil {
 			return err
 		}

@@ -42,6 +42,10 @@ type request struct {
 	x stream.Vec
 }
 
+// hasModel reports whether a prediction says anything: the learner has learned from
+// different labels. An example that comes before is predicted when its label has come.
+func (e *Engine) hasModel() bool { return e.steps > 0 && e.monitor.differ }
+
 // catchUp does all work that is due if it is an example that will have to wait. Its
 // prediction will be made by the present model, which must therefore be a function
 // of the records before it, not of how they were batched.

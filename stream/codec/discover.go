@@ -68,9 +68,7 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 			}
 		}
 	}
-	if o.LabelsField == "" {
-		o.LabelsField = o.Label
-	}
+	o.LabelsField = cmp.Or(o.LabelsField, o.Label)
 	if name == "csv" {
 		o.Label = ""
 	}
@@ -81,10 +79,6 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 		check.Labels = ""
 	}
 	check.Events = ""
-	var err error
-	if d.apart, err = newLabels(check); err != nil {
-		return nil, err
-	}
 	if name == "csv" {
 		check.ID = "" // it makes the records events
 	}
@@ -96,6 +90,11 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 		if d.spec, err = events.ParseSpec(o.Events); err != nil {
 			return nil, fmt.Errorf("events: %w", err)
 		}
+	}
+	check.LabelsField = cmp.Or(o.LabelsField, d.spec.Label)
+	d.o.LabelsField = check.LabelsField
+	if d.apart, err = newLabels(check); err != nil {
+		return nil, err
 	}
 	d.wire, _ = c.(*wireEvents)
 	if d.wire != nil {
