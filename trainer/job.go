@@ -28,7 +28,7 @@ type Job struct {
 
 	// Kafka says which topics are read, and how. Its Config is also used for the
 	// model topic and the dead letters. Run adds the offsets and the topic of
-	// labels.
+	// labels; with one, an empty Merge is MergeOrdered.
 	Kafka kafkaio.SourceOptions
 	// Open, if not nil, opens another stream instead, at the given offsets; nil
 	// offsets mean its beginning.

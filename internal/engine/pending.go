@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/stream"
@@ -42,9 +43,12 @@ type request struct {
 	x stream.Vec
 }
 
-// hasModel reports whether a prediction says anything: the learner has learned from
-// different labels. An example that comes before is predicted when its label has come.
-func (e *Engine) hasModel() bool { return e.steps > 0 && e.monitor.differ }
+// hasModel reports whether a prediction says anything about the learner: it has learned,
+// from different labels, and from as many as it takes until probabilities are known. An
+// example that comes before is predicted when its label has come.
+func (e *Engine) hasModel() bool {
+	return e.steps > 0 && e.monitor.differ && e.counts.Labelled >= calibrate.Least
+}
 
 // catchUp does all work that is due if it is an example that will have to wait. Its
 // prediction will be made by the present model, which must therefore be a function
