@@ -46,11 +46,12 @@ func discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels
 			switch {
 			case r.Value == nil || enough:
 			case labels != "" && r.Topic == labels:
-				enough = d.LookLabel(r.Value)
+				enough, err = d.LookLabelRecord(ctx, r)
 			default:
-				if enough, err = d.LookRecord(ctx, r); err != nil {
-					return nil, o, err
-				}
+				enough, err = d.LookRecord(ctx, r)
+			}
+			if err != nil {
+				return nil, o, err
 			}
 		}
 		if told != nil {

@@ -29,7 +29,7 @@ type Job struct {
 
 	// Kafka says which topics are read, and how. Its Config is also used for the
 	// model topic and the dead letters. Run adds the offsets and the topic of
-	// labels.
+	// labels; with one, an empty Merge is MergeOrdered.
 	Kafka kafkaio.SourceOptions
 	// Open, if not nil, opens another stream instead, at the given offsets; nil
 	// offsets mean its beginning.
@@ -292,7 +292,9 @@ func (r *run) prepare() error {
 	}
 	r.engineConfig = cfg
 	if r.Decoder == nil && r.Discovery == nil {
-		if r.Decoder, err = codec.New("json", codec.Options{Task: string(cfg.Task)}); err != nil {
+		o := codec.Options{Task: string(cfg.Task)}
+		r.Join.Codec(&o)
+		if r.Decoder, err = codec.New("json", o); err != nil {
 			return err
 		}
 	}
@@ -334,6 +336,7 @@ func (r *run) makeEngine(o codec.Options) (err error) {
 		return &OptionError{"Options", "", err}
 	}
 	if r.LabelDecoder == nil && r.Join.Topic != "" && r.Decoder != nil {
+		r.Join.Codec(&o)
 		if r.LabelDecoder, err = codec.NewLabels(o); err != nil {
 			return err
 		}

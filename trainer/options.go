@@ -117,8 +117,7 @@ const (
 )
 
 // Join says that labels come on a topic of their own and are joined with the
-// examples by record keys, or by ids if records have no key. The zero value means
-// that labels come with the examples.
+// examples by a key. The zero value means that labels come with the examples.
 //
 // An example without a label waits, and later examples wait behind it, until its
 // label has arrived or Window more examples have. A label that arrives first waits
@@ -131,6 +130,26 @@ type Join struct {
 	Topic string
 	// Window is from 1 to MaxJoinWindow.
 	Window int
+	// By says where records have the key: "key" (also the zero value) is the record
+	// key, or the field id if a record has no key; "header:NAME" is a header; anything
+	// else is a field, in nested objects with dots, such as order.id. If labels have it
+	// elsewhere, both are given, with = between them: order_id=id, order_id=key.
+	By string
+	// Field is the field of the label in the labels topic; see [codec.NewLabels] for
+	// the default.
+	Field string
+}
+
+// Codec sets the options of the codecs that follow from j.
+func (j Join) Codec(o *codec.Options) {
+	if j.Topic == "" {
+		return
+	}
+	examples, labels := engine.Join(j).Keys()
+	o.Unlabelled, o.ID, o.LabelsID = true, examples.Field, labels.Field
+	if j.Field != "" {
+		o.LabelsField = j.Field
+	}
 }
 
 // MaxJoinWindow bounds Join.Window.
@@ -186,6 +205,9 @@ func (o Options) config() (cfg engine.Config, err error) {
 		if _, why := spec.WithPreset(preset, o.Set); why != nil {
 			bad("Set", "", why)
 		}
+	}
+	if o.Join.By == "key" {
+		o.Join.By = "" // states do not tell them apart
 	}
 	task := cmp.Or(o.Task, spec.Tasks[0])
 	if !slices.Contains(spec.Tasks, task) {

@@ -83,6 +83,11 @@ func (r *run) topics() []string {
 func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Source, error) {
 	o := r.Kafka
 	o.Topics, o.Offsets = r.topics(), from
+	if o.Merge == "" && r.Join.Topic != "" {
+		// What is predicted for an example must not depend on how far its label was read
+		// ahead, or behind.
+		o.Merge = kafkaio.MergeOrdered
+	}
 	src, err := kafkaio.NewSource(ctx, o)
 	if err != nil {
 		return nil, err

@@ -37,10 +37,7 @@ func printACLs(c *cli.Call, command string, args []string, principal string) err
 		Kafka: kafkaio.Config{Brokers: list("brokers")}, User: of["sasl-username"], Secure: of["tls"] == "true" || of["sasl-mechanism"] != "none",
 		Topics: list("topics"), Group: of["group"], ModelTopic: of["model-topic"], Model: cmp.Or(of["model-name"], "model"),
 		DeadLetters: of["dlq"], Checkpoint: of["checkpoint"],
-		Predictions: of["predictions-topic"],
-	}
-	if of["join"] == "key" || command == "dlq" {
-		p.Labels = of["labels-topic"]
+		Predictions: of["predictions-topic"], Labels: of["labels-topic"],
 	}
 	switch {
 	case principal == "" && p.User == "":

@@ -57,7 +57,7 @@ func (t *train) plan() *doctor.Plan {
 		Checkpoint: t.checkpoint, Retain: t.retain, Codec: cmp.Or(t.codecFlags.name, defaultCodec),
 		Summary: fmt.Sprintf("learner %s, preset %s", t.learner, t.preset),
 	}
-	if t.learnFlags.join.by == "key" {
+	if t.learnFlags.join.used() {
 		p.Labels = t.learnFlags.join.topic
 	}
 	return p

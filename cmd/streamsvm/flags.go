@@ -402,9 +402,13 @@ var stateFlags = map[string]string{
 // asBefore says how to give a setting the value that the checkpoint was made with.
 func asBefore(e *engine.MismatchError) string {
 	name, ok := stateFlags[e.Setting]
-	switch topic, window, _ := strings.Cut(e.Was, " "); {
+	switch was := append(strings.SplitN(e.Was, " ", 4), "", "", ""); {
 	case e.Setting == "join" && e.Was != "":
-		return fmt.Sprintf("give --join key --labels-topic %s --join-window %s", cli.Quote(topic), window)
+		give := fmt.Sprintf("give --join %s --labels-topic %s --join-window %s", cli.Quote(was[2]), cli.Quote(was[0]), was[1])
+		if was[3] != "" {
+			give += " --labels-field " + cli.Quote(was[3])
+		}
+		return give
 	case e.Setting == "join":
 		return "leave --join out"
 	case !ok:
@@ -423,31 +427,37 @@ func asBefore(e *engine.MismatchError) string {
 
 // joinFlags say where labels come from that do not come with the examples.
 type joinFlags struct {
-	by, topic string
-	window    int
+	by, topic, field string
+	window           int
 }
+
+// used reports whether labels are joined.
+func (o *joinFlags) used() bool { return o.by != "none" && o.by != "" }
 
 func (o *joinFlags) define(f *cli.Flags) {
 	f.Group("Labels that come later", func() {
-		f.Choice(&o.by, "join", "none", []string{"none", "key"}, "join examples with the labels of another topic")
-		f.Lookup("join").Usage = "key joins examples with labels of --labels-topic, by record key, or by id if there is no key"
-		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of the labels: objects like {\"id\":\"a7\",\"y\":1}, or numbers")
+		f.StringVar(&o.by, "join", "none", "what an example and its label in --labels-topic have in common: a `FIELD`, such as order_id or order.id; header:NAME; or key, the record key, or id if there is no key; order_id=id if the labels have another one")
+		f.Suggest("join", []string{"none", "key"})
+		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro or Protobuf, or labels alone")
+		f.StringVar(&o.field, "labels-field", "", "`FIELD` of the label in --labels-topic; by default as --label says")
 		f.IntVar(&o.window, "join-window", 10000, "examples wait for their label until `N` more examples have come, labels until N more labels have")
 	})
 }
 
 func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
 	switch {
-	case o.by != "key" && o.topic != "":
-		return trainer.Join{}, c.Bad("labels-topic", errors.New("it is of no use without --join key"))
-	case o.by != "key":
+	case !o.used() && o.topic != "":
+		return trainer.Join{}, c.Bad("labels-topic", errors.New("it needs --join and what an example and its label have in common: a field such as order_id, or key"))
+	case !o.used() && o.field != "":
+		return trainer.Join{}, c.Bad("labels-field", errors.New("it needs --join and --labels-topic"))
+	case !o.used():
 		return trainer.Join{}, nil
 	case o.topic == "":
-		return trainer.Join{}, c.Bad("labels-topic", errors.New("--join key needs it"))
+		return trainer.Join{}, c.Bad("labels-topic", errors.New("--join needs it"))
 	case o.window < 1 || o.window > trainer.MaxJoinWindow:
 		return trainer.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, trainer.MaxJoinWindow))
 	}
-	return trainer.Join{Topic: o.topic, Window: o.window}, nil
+	return trainer.Join{Topic: o.topic, Window: o.window, By: o.by, Field: o.field}, nil
 }
 
 // job is that of the trainer with options and decoders, for records of a topic
@@ -460,7 +470,7 @@ func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trai
 	if err != nil {
 		return job, err
 	}
-	opts.Unlabelled = o.join.by == "key"
+	job.Join.Codec(&opts)
 	if job.Discovery, err = codec.NewDiscovery(name, opts); err != nil {
 		return job, c.Bad("events", err)
 	}
@@ -475,9 +485,9 @@ func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trai
 	if job.Decoder, err = codec.New(name, opts); err != nil {
 		return job, c.Bad("codec", err)
 	}
-	if o.join.by == "key" {
-		if job.LabelDecoder, err = codec.NewLabels(codec.Options{Labels: co.labels, Task: string(job.Task)}); err != nil {
-			return job, c.Bad("labels", err)
+	if o.join.used() {
+		if job.LabelDecoder, err = codec.NewLabels(opts); err != nil {
+			return job, c.Bad("labels-field", err)
 		}
 	}
 	return job, nil

@@ -181,7 +181,7 @@ func (t *train) check(c *cli.Call) []error {
 		bad(!ok, "predictions-topic", "it needs --checkpoint kafka://TOPIC: predictions are written in one transaction with the checkpoints")
 		bad(t.predictions == topic || t.predictions == t.modelTopic || slices.Contains(t.topics, t.predictions), "predictions-topic", "%s holds examples, models or checkpoints", t.predictions)
 	}
-	if j := t.learnFlags.join; j.by == "key" && j.topic != "" {
+	if j := t.learnFlags.join; j.used() && j.topic != "" {
 		bad(j.topic == t.modelTopic, "model-topic", "%s is a topic of labels too", j.topic)
 		bad(j.topic == t.predictions, "predictions-topic", "%s is a topic of labels too", j.topic)
 		bad(slices.Contains(t.topics, j.topic), "labels-topic", "%s is a topic of examples too", j.topic)

@@ -95,12 +95,11 @@ func (e *Engine) answerNow(a *Answer, x stream.Vec) {
 
 // answerArrival completes the answer for the example that has just been added to the
 // join, or leaves it to be completed when the example is learned from, which is at once
-// if it has its label and none waits before it. waits says that its prediction has been
-// requested.
+// if it has its label and none waits before it.
 func (e *Engine) answerArrival(a *Answer, waits bool) {
 	w := e.join.newest()
 	switch {
-	case !e.started:
+	case !e.started, waits && !e.hasModel():
 		a.fail(errWarmUp)
 	case waits:
 		e.resolvePredictions()

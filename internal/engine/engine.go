@@ -377,7 +377,7 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 		if e.join != nil {
 			late := e.started && e.join.waits(x, it.Key)
 			e.join.example(x, it.Key)
-			if late {
+			if late && e.hasModel() {
 				e.requestPrediction(x)
 			}
 			if e.published != nil {

@@ -37,11 +37,12 @@ type ingest struct {
 	src      stream.Source
 	first    []stream.Record // first records of src, fetched already
 	dec      stream.Decoder
-	waits    bool           // dec is a stream.RecordDecoder
+	waits    bool           // dec or labels is a stream.RecordDecoder
 	keep     bool           // keep the raw records in the batch
 	join     bool           // read keys, and labels from labelsIn
 	labels   stream.Decoder // decodes the records of labelsIn
 	labelsIn string
+	keys     [2]JoinKey // of examples and of labels
 	skip     bool // skip records without a value
 	queue    chan *batch
 	spare    chan *batch  // consumed batches, to be reused
@@ -67,6 +68,14 @@ func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueByt
 	in.bytes, in.capacity = queueBytes, semaphore.NewWeighted(queueBytes)
 	_, in.waits = dec.(stream.RecordDecoder)
 	return in
+}
+
+// joinLabels says which records are labels, and how they are decoded.
+func (in *ingest) joinLabels(j Join, dec stream.Decoder) {
+	in.join, in.labels, in.labelsIn = j.Topic != "", dec, j.Topic
+	in.keys[0], in.keys[1] = j.Keys()
+	_, waits := dec.(stream.RecordDecoder)
+	in.waits = in.waits || waits
 }
 
 // run fetches until ctx ends, the stream ends or the source fails, then closes the
@@ -161,9 +170,11 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 			it.Err = stream.At(r, err)
 		}
 		if in.join {
-			if it.Key = it.Example.ID; len(r.Key) > 0 {
-				it.Key = string(r.Key)
+			from := &in.keys[0]
+			if r.Topic == in.labelsIn {
+				from = &in.keys[1]
 			}
+			it.Key = from.of(r, &it.Example)
 		}
 	}
 	in.at = nil
@@ -180,10 +191,11 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 }
 
 func (in *ingest) decode(ctx context.Context, b *batch, r *stream.Record, x *stream.Example) error {
+	dec := in.dec
 	if in.join && r.Topic == in.labelsIn {
-		return in.labels.Decode(r.Value, x)
+		dec = in.labels
 	}
-	return stream.DecodeRecord(ctx, in.dec, &b.arena, r, x)
+	return stream.DecodeRecord(ctx, dec, &b.arena, r, x)
 }
 
 // empty returns an empty batch, a spare one or a new one with capacity for n items.

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
@@ -11,41 +12,90 @@ import (
 // Join says that labels come on a topic of their own; see trainer.Join.
 //
 // The result equals that of joining the two topics before training, however they
-// interleave, as long as no label comes more than Window examples after its own
-// example, and no example more than Window labels after its own label.
+// interleave and however late labels are, as long as no label is overtaken by that of
+// an example more than Window later, no example by that of a label more than Window
+// later, and what waits fits into memory: see joinBytes.
 //
 // A key names one example. Of several labels with the same key the first counts.
 // Examples that share a key share its label, as when a producer has sent a record
 // twice. A label that came with the example is never replaced.
 type Join struct {
 	Topic string
-	// Window is from 1 to MaxJoinWindow. It bounds memory: at most 2+Window
-	// examples, as many labels, and three times as many keys are kept.
+	// Window is from 1 to MaxJoinWindow. As many examples and labels always fit.
 	Window int
+	By     string
+	Field  string
 }
 
-// MaxJoinWindow bounds Join.Window, maxKey the length of a key in bytes.
+// MaxJoinWindow bounds Join.Window, maxKey the length of a key in bytes. More than
+// Window examples wait only while they take at most joinBytes, and more labels only up
+// to joinLabels, which take about as much. Until then what is given up does not depend
+// on how far one topic is read ahead of the other.
 const (
 	MaxJoinWindow = 1 << 24
 	maxKey        = 1024
+	joinBytes     = 64 << 20
+	joinLabels    = 1 << 19
 )
+
+// badKey reports whether a value of Join.By has an empty name.
+func badKey(by string) bool {
+	one, other, two := strings.Cut(by, "=")
+	return by != "" && one == "" || two && other == "" || strings.HasSuffix(one, "header:") || strings.HasSuffix(other, "header:")
+}
 
 func (j Join) validate() error {
 	switch {
 	case j.Topic == "" && j.Window != 0:
 		return errors.New("join: a window, but no topic of labels")
+	case j.Topic != "" && badKey(j.By):
+		return fmt.Errorf("join: by %q, want key, header:NAME, the name of a field, or two of these with = between them", j.By)
 	case j.Topic != "" && (j.Window < 1 || j.Window > MaxJoinWindow):
 		return fmt.Errorf("join: the window is %d, want 1 to %d", j.Window, MaxJoinWindow)
 	}
 	return nil
 }
 
-// String describes the join in messages.
-func (j Join) String() string {
-	if j.Topic == "" {
-		return "no join"
+// A JoinKey says where a record has the key that it is joined by.
+type JoinKey struct {
+	// Header is the name of a header, or empty.
+	Header string
+	// Field is the field of the value, or empty. Without both it is the key of the
+	// record, or the field id if it has none.
+	Field string
+}
+
+// Keys returns where examples and labels have their keys.
+func (j Join) Keys() (examples, labels JoinKey) {
+	of := func(s string) (k JoinKey) {
+		if name, ok := strings.CutPrefix(s, "header:"); ok {
+			k.Header = name
+		} else if s != "key" {
+			k.Field = s
+		}
+		return k
 	}
-	return fmt.Sprintf("labels joined from topic %s within %d", j.Topic, j.Window)
+	by, other, differ := strings.Cut(j.By, "=")
+	if !differ {
+		other = by
+	}
+	return of(by), of(other)
+}
+
+// of returns the key of a record that was decoded into x; "" if it has none.
+func (k *JoinKey) of(r *stream.Record, x *stream.Example) string {
+	switch {
+	case k.Header != "":
+		for i := range r.Headers {
+			if r.Headers[i].Key == k.Header {
+				return string(r.Headers[i].Value)
+			}
+		}
+		return ""
+	case k.Field == "" && len(r.Key) > 0:
+		return string(r.Key)
+	}
+	return x.ID
 }
 
 // DelayBounds are the inclusive upper bounds of the histogram of label delays; a
@@ -98,13 +148,18 @@ func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplic
 // of arrival.
 //
 // Examples leave in the order in which they came: the oldest one as soon as it has
-// its label, or when more than window younger ones wait behind it. An example whose
+// its label, or when an example more than window younger has got one. An example whose
 // label is there still waits for the older ones before it. So what is learned, and
 // in which order, does not depend on how the topics interleave.
 type joiner struct {
 	window uint64
 	delay  uint64 // without a topic of labels: each example waits for so many more to arrive
 	seq    uint64 // examples that have arrived
+	// labelled is the youngest example that has got its label here, used the youngest
+	// label that has met an example.
+	labelled, used uint64
+	bytes, most    int // memory of waiting examples, and the bound
+	mostLabels     int
 
 	examples queue[waiting]
 	open     map[string]uint64 // key → newest example waiting for a label
@@ -142,7 +197,7 @@ type missing struct {
 }
 
 func newJoiner(window, delay int) *joiner {
-	return &joiner{window: uint64(window), delay: uint64(delay), open: map[string]uint64{}, known: map[string]uint64{}, gone: map[string]uint64{}}
+	return &joiner{window: uint64(window), delay: uint64(delay), most: joinBytes, mostLabels: joinLabels, open: map[string]uint64{}, known: map[string]uint64{}, gone: map[string]uint64{}}
 }
 
 // example adds an example.
@@ -158,10 +213,13 @@ func (j *joiner) example(x *stream.Example, key string) {
 			// The label came first. It stays known until window more labels have
 			// come, for further examples with the key.
 			x.Y, x.Labelled = l.y, true
+			j.labelled = n
 			if !l.used {
 				l.used = true
+				j.used = max(j.used, i)
 				j.unused--
 				j.stats.Early++
+				j.forget()
 			}
 		} else {
 			// Examples with the same key form a linked list from the newest to the
@@ -171,7 +229,11 @@ func (j *joiner) example(x *stream.Example, key string) {
 		}
 	}
 	j.examples.push(w)
+	j.bytes += w.bytes()
 }
+
+// bytes returns the approximate memory of a waiting example.
+func (w *waiting) bytes() int { return w.x.Bytes() + len(w.key) }
 
 // newest returns the example added last.
 func (j *joiner) newest() *waiting { return j.examples.at(j.examples.last()) }
@@ -200,6 +262,7 @@ func (j *joiner) label(key string, y float64) {
 	// Label every waiting example with the key. The delay that is reported is that
 	// of the oldest, which has waited longest.
 	oldest := uint64(0)
+	j.labelled = max(j.labelled, j.open[key])
 	for n := j.open[key]; n > j.examples.popped; {
 		w := j.examples.at(n)
 		w.x.Y, w.x.Labelled = y, true
@@ -219,13 +282,24 @@ func (j *joiner) label(key string, y float64) {
 	}
 	j.labels.push(l)
 	j.known[key] = j.labels.last()
-	if uint64(j.labels.len()) > j.window+1 {
-		j.forget()
+	if l.used {
+		j.used = j.labels.last()
+	}
+	j.forget()
+}
+
+// forget drops the oldest labels that need not be remembered any longer.
+func (j *joiner) forget() {
+	for n := uint64(j.labels.len()); n > j.window+1; n-- {
+		oldest := j.labels.popped + 1
+		if !j.labels.at(oldest).used && j.used <= oldest+j.window && n <= uint64(j.mostLabels) {
+			return
+		}
+		j.dropLabel()
 	}
 }
 
-// forget drops the oldest label.
-func (j *joiner) forget() {
+func (j *joiner) dropLabel() {
 	l := j.labels.pop()
 	delete(j.known, l.key)
 	if !l.used {
@@ -244,13 +318,15 @@ func (j *joiner) ready() bool {
 	}
 	// Only the oldest example is asked. One behind it that has its label already
 	// waits, so that examples are learned in order of arrival.
-	w := j.examples.at(j.examples.popped + 1)
-	return w.x.Labelled || w.key == "" || uint64(j.examples.len()) > j.window+1
+	n := j.examples.popped + 1
+	w := j.examples.at(n)
+	return w.x.Labelled || w.key == "" || j.labelled > n+j.window || j.bytes > j.most && uint64(j.examples.len()) > j.window+1
 }
 
 // next takes out the oldest example; there must be one.
 func (j *joiner) next() waiting {
 	w := j.examples.pop()
+	j.bytes -= w.bytes()
 	if w.x.Labelled {
 		return w
 	}
@@ -279,7 +355,7 @@ func (j *joiner) next() waiting {
 // have been taken out.
 func (j *joiner) end() {
 	for j.labels.len() > 0 {
-		j.forget()
+		j.dropLabel()
 	}
 }
 

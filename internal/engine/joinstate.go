@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -33,6 +34,10 @@ func (e *Engine) moreFields(f *state.Fields) {
 	if f.Next("delay") || !f.Decoding() && delay > 0 {
 		f.Int("delay", &delay)
 	}
+	if f.Next("join_by") || !f.Decoding() && (j.By != "" || j.Field != "") {
+		f.String("join_by", &j.By)
+		f.String("labels_field", &j.Field)
+	}
 	if f.Err() != nil {
 		return
 	}
@@ -50,12 +55,13 @@ func (e *Engine) moreFields(f *state.Fields) {
 	}
 }
 
-// text returns topic and window, or "" without a topic.
+// text returns topic, window, what it is joined by and the field of the label, or ""
+// without a topic.
 func (j Join) text() string {
 	if j.Topic == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s %d", j.Topic, j.Window)
+	return fmt.Sprintf("%s %d %s %s", j.Topic, j.Window, cmp.Or(j.By, "key"), j.Field)
 }
 
 func (j *joiner) fields(f *state.Fields) {
@@ -161,7 +167,7 @@ var errJoin = errors.New("the state of the join contradicts itself")
 // restore fills the queues and rebuilds the indices that follow from them.
 func (j *joiner) restore(xs []*stream.Example, waits []waiting, labels []label, missed []missing) error {
 	const most = 1 << 62 // bound on counters
-	if len(xs) != len(waits) || uint64(len(xs)) > max(j.window, j.delay)+2 || uint64(len(labels)) > j.window+1 || uint64(len(missed)) > j.window ||
+	if len(xs) != len(waits) || j.delay > 0 && uint64(len(xs)) > j.delay+2 || uint64(len(labels)) > max(j.window+1, uint64(j.mostLabels)) || uint64(len(missed)) > j.window ||
 		j.examples.popped > most || j.labels.popped > most || j.missed.popped > most {
 		return errJoin
 	}
@@ -170,10 +176,12 @@ func (j *joiner) restore(xs []*stream.Example, waits []waiting, labels []label, 
 	for i := range waits {
 		w := &waits[i]
 		w.x = xs[i]
-		if w.key != "" && !w.x.Labelled {
-			n := j.examples.popped + uint64(i) + 1
+		j.bytes += w.bytes()
+		if n := j.examples.popped + uint64(i) + 1; w.key != "" && !w.x.Labelled {
 			w.same = j.open[w.key]
 			j.open[w.key] = n
+		} else if w.key != "" {
+			j.labelled = n
 		}
 	}
 	j.examples.items, j.examples.head = waits, 0
@@ -182,7 +190,9 @@ func (j *joiner) restore(xs []*stream.Example, waits []waiting, labels []label, 
 			return errJoin
 		}
 		j.known[l.key] = j.labels.popped + uint64(i) + 1
-		if !l.used {
+		if l.used {
+			j.used = j.known[l.key]
+		} else {
 			j.unused++
 		}
 	}

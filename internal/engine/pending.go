@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/stream"
@@ -40,6 +41,13 @@ func (p *prediction) known() bool { return p.f == p.f }
 type request struct {
 	n uint64 // number in joiner.examples
 	x stream.Vec
+}
+
+// hasModel reports whether a prediction says anything about the learner: it has learned,
+// from different labels, and from as many as it takes until probabilities are known. An
+// example that comes before is predicted when its label has come.
+func (e *Engine) hasModel() bool {
+	return e.steps > 0 && e.monitor.differ && e.counts.Labelled >= calibrate.Least
 }
 
 // catchUp does all work that is due if it is an example that will have to wait. Its

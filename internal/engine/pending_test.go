@@ -162,7 +162,7 @@ func TestDelay(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range []Config{{Delay: -1}, {Delay: MaxJoinWindow + 1}, {Delay: 1, Join: Join{"labels", 5}}} {
+	for _, c := range []Config{{Delay: -1}, {Delay: MaxJoinWindow + 1}, {Delay: 1, Join: Join{Topic: "labels", Window: 5}}} {
 		cfg := config(t, "sbp")
 		cfg.Delay, cfg.Join = c.Delay, c.Join
 		if _, err := NewEngine(cfg); err == nil {

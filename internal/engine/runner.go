@@ -66,8 +66,7 @@ type RunConfig struct {
 	First   []stream.Record // first records of Source, fetched already
 	Decoder stream.Decoder
 	// Labels decodes the records of the label topic into Y, Labelled and ID. It is
-	// required if the engine joins. Labels and examples are joined by record keys,
-	// or by ID if records have no key.
+	// required if the engine joins.
 	Labels stream.Decoder
 	// Start has the first positions of partitions from which nothing has been
 	// consumed yet. Checkpoints keep them besides the consumed positions, so that a
@@ -198,7 +197,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		last:   time.Now(),
 		deltas: deltas{every: cfg.FullEvery},
 	}
-	r.in.join, r.in.labels, r.in.labelsIn = e.cfg.Join.Topic != "", cfg.Labels, e.cfg.Join.Topic
+	r.in.joinLabels(e.cfg.Join, cfg.Labels)
 	r.in.skip, r.in.first = cfg.SkipTombstones, cfg.First
 	r.began = e.Counts().Consumed
 	r.lastConsumed = r.began

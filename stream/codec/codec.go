@@ -90,6 +90,13 @@ type Options struct {
 	Schemas Schemas
 	Written *WrittenSchema
 
+	// ID is the field with the identity of an example, in json, avro, protobuf, and csv
+	// with a Schema; the default is "id". Fields of nested objects are named with dots.
+	ID string
+	// LabelsField and LabelsID are the fields of label and identity in a topic of labels;
+	// see NewLabels.
+	LabelsField, LabelsID string
+
 	// The following are for a Discovery only, and so is Auto for Labels.
 
 	// Events is empty if records are vectors, Auto to find out whether they are, or a
@@ -98,7 +105,8 @@ type Options struct {
 	// Label is the field of the label; the default is the first of y, label,
 	// target, class and outcome that the events have.
 	Label string
-	// Unlabelled says that events need not have a label.
+	// Unlabelled says that events need not have a label, because labels come in a topic of
+	// their own.
 	Unlabelled bool
 }
 
@@ -126,6 +134,9 @@ func New(name string, o Options) (Codec, error) {
 	c, err := o.common()
 	if err != nil {
 		return nil, fmt.Errorf("codec %s: %w", name, err)
+	}
+	if o.ID != "" && (name == "libsvm" || name == "msgpack" || name == "csv" && o.Schema == "") {
+		return nil, fmt.Errorf("codec %s: vectors have no field %s", name, o.ID)
 	}
 	switch name {
 	case "libsvm":
@@ -191,10 +202,11 @@ type common struct {
 	labels   labels
 	maxDim   int
 	maxBytes int
+	id       string // field of the identity; "" if it has the usual name
 }
 
 func (o Options) common() (common, error) {
-	c := common{maxDim: o.MaxFeatures, maxBytes: o.MaxValueBytes}
+	c := common{maxDim: o.MaxFeatures, maxBytes: o.MaxValueBytes, id: o.ID}
 	if c.maxDim == 0 {
 		c.maxDim = DefaultMaxFeatures
 	}

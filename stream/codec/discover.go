@@ -49,6 +49,12 @@ type Discovery struct {
 	label       string // the field with it, in records after the sample
 	bad         error  // the error of the first record that cannot be read
 	refused     int
+	ids         int // vectors that have the field o.ID
+
+	apart *labelDecoder // of the topic of labels
+	first []byte        // its first value
+	// Records of that topic that have a label, and that have the field o.LabelsID.
+	labelled, labelIDs int
 }
 
 // NewDiscovery returns a Discovery for the codec called name. Of the options
@@ -62,6 +68,7 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 			}
 		}
 	}
+	o.LabelsField = cmp.Or(o.LabelsField, o.Label)
 	if name == "csv" {
 		o.Label = ""
 	}
@@ -72,6 +79,9 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 		check.Labels = ""
 	}
 	check.Events = ""
+	if name == "csv" {
+		check.ID = "" // it makes the records events
+	}
 	c, err := New(name, check)
 	if err != nil {
 		return nil, err
@@ -80,6 +90,11 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 		if d.spec, err = events.ParseSpec(o.Events); err != nil {
 			return nil, fmt.Errorf("events: %w", err)
 		}
+	}
+	check.LabelsField = cmp.Or(o.LabelsField, d.spec.Label)
+	d.o.LabelsField = check.LabelsField
+	if d.apart, err = newLabels(check); err != nil {
+		return nil, err
 	}
 	d.wire, _ = c.(*wireEvents)
 	if d.wire != nil {
@@ -104,7 +119,7 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 	if d.csv != nil {
 		d.spec.Label = "" // it has a name of its own
 	}
-	d.spec.Label = cmp.Or(o.Label, d.spec.Label)
+	d.spec.Label, d.spec.ID = cmp.Or(o.Label, d.spec.Label), cmp.Or(o.ID, d.spec.ID)
 	return d, nil
 }
 
@@ -124,7 +139,7 @@ func (d *Discovery) Needed() bool { return d.o.Labels == Auto || d.o.Events != "
 
 // given reports whether the options say that records are events.
 func (d *Discovery) given() bool {
-	return d.wire != nil || d.o.Label != "" || d.o.Events != "" && d.o.Events != Auto
+	return d.wire != nil || d.o.Label != "" || d.csv != nil && d.o.ID != "" || d.o.Events != "" && d.o.Events != Auto
 }
 
 // Look takes in the value of a record, and reports whether enough is known.
@@ -173,7 +188,13 @@ func (d *Discovery) enough() bool {
 	if d.records == SampleSize {
 		d.count()
 	}
-	return d.records >= SampleSize && (d.o.Labels != Auto || d.o.Task == "regress" || d.label == "" || d.labels.differ()) || d.records >= sampleMost
+	known := d.o.Labels != Auto || d.o.Task == "regress" || d.labels.differ()
+	if d.o.Unlabelled {
+		known = known && (d.o.Labels != Auto || d.labelled >= min(d.records, vectorSample))
+	} else {
+		known = known || d.label == ""
+	}
+	return d.records >= SampleSize && known || d.records >= sampleMost
 }
 
 // count adds the labels of the events in the sample. Of later records only the label is
@@ -204,19 +225,41 @@ func (d *Discovery) count() {
 
 // LookLabel is Look for a record of a topic of labels.
 func (d *Discovery) LookLabel(value []byte) bool {
-	b := trimLine(value)
-	i := skipBlank(b, 0)
-	if i == len(b) {
-		return false
+	enough, _ := d.LookLabelRecord(context.Background(), &stream.Record{Value: value})
+	return enough
+}
+
+// LookLabelRecord is LookRecord for a record of a topic of labels.
+func (d *Discovery) LookLabelRecord(ctx context.Context, rec *stream.Record) (enough bool, err error) {
+	err = d.apart.read(ctx, rec, func(c *events.Cell, field, id string) error {
+		if field == "" {
+			aloneLabel(c)
+		}
+		if d.first == nil {
+			d.first = rec.Value
+		}
+		if c.Kind > events.Null {
+			d.labelled++
+		}
+		if id != "" {
+			d.labelIDs++
+		}
+		d.labels.add(c)
+		return nil
+	})
+	var bad *stream.FieldError
+	if err != nil && !errors.As(err, &bad) {
+		return false, err
 	}
-	c := events.Cell{}
-	if b[i] == '{' {
-		c, _ = jsonField(value, "y") // without one there is nothing to be noted
-	} else if p := (jsonText{b: b, i: i}); readCell(&p, &c, "y", 1) != nil || p.i != len(b) {
-		c = events.Cell{Kind: events.Text, Text: b[i:]}
+	return d.enough(), nil
+}
+
+// aloneLabel turns the text of a label that is alone into what it stands for.
+func aloneLabel(c *events.Cell) {
+	var value events.Cell
+	if p := (jsonText{b: c.Text}); readCell(&p, &value, "y", 1) == nil && p.i == len(p.b) {
+		*c = value
 	}
-	d.labels.add(&c)
-	return d.records >= SampleSize && d.labels.differ()
 }
 
 // see adds a label.
@@ -236,6 +279,9 @@ func (d *Discovery) lookJSON(value []byte) {
 		d.plain++
 		if c, err := jsonField(value, usual[0]); err == nil {
 			d.see(&c)
+		}
+		if _, err := jsonAt(value, d.o.ID); err == nil {
+			d.ids++
 		}
 	}
 	if sparse || d.o.Events == "" && !d.given() {
@@ -381,6 +427,9 @@ func (d *Discovery) lookVector(value []byte) {
 func (d *Discovery) Decide() (Options, error) {
 	o := d.o
 	o.Events, o.Label = "", ""
+	if err := d.checkApart(); err != nil {
+		return o, err
+	}
 	sure := d.given() || d.plain == 0 || d.labelElsewhere()
 	switch {
 	case d.given() && len(d.events) == 0 && d.records == 0:
@@ -396,6 +445,9 @@ func (d *Discovery) Decide() (Options, error) {
 			o.Schema = s.String()
 		}
 	}
+	if o.Schema == "" && o.ID != "" && d.plain > 0 && d.ids == 0 {
+		return o, fmt.Errorf("none of the first %d records has a field %s to join by", d.records, o.ID)
+	}
 	if o.Schema == "" && d.name == "csv" && d.csv.label == noColumn && !o.Unlabelled {
 		events, _, _ := d.shape()
 		return o, d.noLabel("", events)
@@ -407,6 +459,30 @@ func (d *Discovery) Decide() (Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// checkApart returns an error if labels come in a topic of their own and cannot be found
+// there.
+func (d *Discovery) checkApart() error {
+	if !d.o.Unlabelled {
+		return nil
+	}
+	var fields []string
+	if list, err := jsonFields(d.first); err == nil {
+		for i := range list[:min(len(list), 8)] {
+			fields = append(fields, list[i].Name)
+		}
+	}
+	has := "its first record has the fields " + strings.Join(fields, ", ")
+	switch {
+	case d.first != nil && d.labelled == 0:
+		return fmt.Errorf("no record of the topic of labels has a field %s: name the label with --labels-field; %s", cmp.Or(d.o.LabelsField, strings.Join(usual, ", ")), has)
+	case d.first != nil && d.o.LabelsID != "" && d.labelIDs == 0:
+		return fmt.Errorf("no record of the topic of labels has a field %s to join by: say what it is called there with --join FIELD=OTHER; %s", d.o.LabelsID, has)
+	case d.o.Labels == Auto && d.o.Task != "regress" && !d.labels.any():
+		return fmt.Errorf("no label has come with the first %d examples, so it is not known what the labels are: say so with --labels, such as --labels false,true", d.records)
+	}
+	return nil
 }
 
 // better reports whether clearly more records can be read as events of the schema than as

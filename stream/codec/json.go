@@ -38,8 +38,17 @@ func (c *jsonCodec) Decode(value []byte, ex *stream.Example) error {
 // DecodeIn implements stream.ArenaDecoder.
 func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
 	var d draft
-	if err := c.object(a, unframed(value), &d); err != nil {
+	value = unframed(value)
+	if err := c.object(a, value, &d); err != nil {
 		return err
+	}
+	if c.id != "" {
+		d.id = ""
+		if p, err := jsonAt(value, c.id); err == nil { // or else it is missing
+			if d.id, err = p.id(); err != nil {
+				return err
+			}
+		}
 	}
 	if d.seen&fieldX == 0 {
 		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")

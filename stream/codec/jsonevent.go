@@ -73,15 +73,7 @@ func (c *jsonEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example)
 	}
 	r := c.readers.Get().(*eventReader)
 	defer r.put()
-	r.c, r.p, r.draft, r.k = c, jsonText{b: value}, draft{}, 0
-	r.row.Reset(len(c.schema.Fields))
-	err := r.p.open()
-	if err == nil {
-		err = r.object(c.names, 1)
-	}
-	if err == nil {
-		err = r.p.close()
-	}
+	err := r.read(c, value)
 	if err == nil {
 		r.x, err = c.encode(&r.row, a)
 	}
@@ -138,6 +130,20 @@ func (r *eventReader) put() {
 	c := r.c
 	r.p, r.c, r.draft = jsonText{}, nil, draft{}
 	c.readers.Put(r)
+}
+
+// read reads the fields of an event that the schema of c lists.
+func (r *eventReader) read(c *jsonEvents, value []byte) error {
+	r.c, r.p, r.draft, r.k = c, jsonText{b: value}, draft{}, 0
+	r.row.Reset(len(c.schema.Fields))
+	err := r.p.open()
+	if err == nil {
+		err = r.object(c.names, 1)
+	}
+	if err == nil {
+		err = r.p.close()
+	}
+	return err
 }
 
 // next reads the next key of an object, with the punctuation around it, and returns what

@@ -2,74 +2,190 @@ package codec
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/streamsvm/streamsvm/events"
+	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// labelDecoder decodes the values of a topic of labels.
-type labelDecoder struct{ json jsonCodec }
+// labelDecoder decodes the records of a topic of labels.
+type labelDecoder struct {
+	json    *jsonEvents            // its fields are the possible names of the label
+	schemas Schemas                // or nil
+	wire    map[string]*wireEvents // by type of schema
+}
 
-// NewLabels returns a decoder for the values of a topic that holds labels whose
+// NewLabels returns a decoder for the records of a topic that holds labels whose
 // examples are elsewhere. A value is
 //
-//	{"y":1,"id":"a7"}   an object of codec json; only y, which is required, and id
-//	                    are used
-//	+1                  or a label alone, a text with or without double quotes;
-//	                    blanks around it and the end of a line are ignored
+//	{"y":1,"id":"a7"}   a JSON object. The label is the field o.LabelsField, by default
+//	                    the first of y, label, target, class and outcome that it has;
+//	                    the identity is the field o.LabelsID, by default id. Other
+//	                    fields are ignored
+//	+1                  a label alone, a text with or without double quotes; blanks
+//	                    around it and the end of a line are ignored
 //
-// It sets Y, Labelled and ID, and leaves X empty. Its errors and guarantees are those of
-// the codecs.
+// With o.Schemas it may also be Avro or Protobuf with these fields, behind a reference
+// to its schema, whatever the format of the examples.
+//
+// The decoder sets Y, Labelled and ID, and leaves X empty. It implements
+// stream.RecordDecoder. Its errors and guarantees are those of the codecs.
 func NewLabels(o Options) (stream.Decoder, error) {
-	c, err := o.common()
+	l, err := newLabels(o)
 	if err != nil {
 		return nil, fmt.Errorf("labels: %w", err)
 	}
-	return &labelDecoder{jsonCodec{c}}, nil
+	return l, nil
+}
+
+func newLabels(o Options) (*labelDecoder, error) {
+	c, err := o.common()
+	if err != nil {
+		return nil, err
+	}
+	// Each possible name of the label becomes a field, so that the codecs of events read
+	// the record. The type only says that its value is read as it is.
+	s := &events.Schema{ID: o.LabelsID}
+	if s.ID == "" {
+		s.ID = "id"
+	}
+	names := usual
+	if o.LabelsField != "" {
+		names = []string{o.LabelsField}
+	}
+	if slices.Contains(names, o.LabelsID) {
+		return nil, fmt.Errorf("the field %s cannot be both the label and what it is joined by", o.LabelsID)
+	}
+	for _, name := range names {
+		s.Fields = append(s.Fields, events.Field{Name: name, Type: events.Categorical})
+	}
+	e := encoder{schema: s, names: newNames(s)}
+	l := &labelDecoder{json: &jsonEvents{jsonCodec: jsonCodec{c}, encoder: e}, schemas: o.Schemas, wire: map[string]*wireEvents{}}
+	l.json.readers.New = func() any { return new(eventReader) }
+	for _, name := range AllNames() {
+		if f, ok := wire.Lookup(name); ok && o.Schemas != nil {
+			if l.wire[f.Type], err = newWireEvents(f, c, Options{Schemas: o.Schemas}); err != nil {
+				return nil, err
+			}
+			l.wire[f.Type].encoder = e
+		}
+	}
+	return l, nil
 }
 
 // Decode implements stream.Decoder.
 func (l *labelDecoder) Decode(value []byte, ex *stream.Example) error {
-	d, err := l.decode(value)
+	return l.DecodeRecord(context.Background(), nil, &stream.Record{Value: value}, ex)
+}
+
+// DecodeIn implements stream.ArenaDecoder.
+func (l *labelDecoder) DecodeIn(_ *stream.Arena, value []byte, ex *stream.Example) error {
+	return l.Decode(value, ex)
+}
+
+// DecodeRecord implements stream.RecordDecoder.
+func (l *labelDecoder) DecodeRecord(ctx context.Context, _ *stream.Arena, r *stream.Record, ex *stream.Example) error {
+	var d draft
+	err := l.read(ctx, r, func(c *events.Cell, field, id string) (err error) {
+		if d.id = id; field == "" {
+			d.labelled = true
+			d.y, err = l.alone(c.Text)
+			return err
+		}
+		if d.y, d.labelled, err = l.json.labels.cell(c, field); err == nil && !d.labelled {
+			err = failf(stream.StageLabel, stream.ReasonMissing, field, "missing")
+		}
+		return err
+	})
 	if err == nil {
 		d.finish(nil, ex)
 	}
 	return err
 }
 
-func (l *labelDecoder) decode(value []byte) (d draft, err error) {
-	c := &l.json
+// read calls use with what a record has for a label, in which field, and with its
+// identity. If a label is alone, field is empty, and the cell has its text. Texts are
+// valid during the call only.
+func (l *labelDecoder) read(ctx context.Context, r *stream.Record, use func(c *events.Cell, field, id string) error) error {
+	c, value, head := l.json, unframed(r.Value), headOf(r)
+	if l.schemas != nil && (head != nil || len(value) > 5 && value[0] == 0) {
+		key, _, err := unframe(head, value, false)
+		if err != nil {
+			return err
+		}
+		s, err := l.schemas.Schema(ctx, key.id)
+		var bad *SchemaError
+		if errors.As(err, &bad) {
+			return fail(stream.StageDecode, stream.ReasonSchema, "", err)
+		}
+		if err != nil {
+			return err
+		}
+		if w := l.wire[s.Type]; w != nil {
+			return l.readWire(ctx, w, head, value, use)
+		}
+	}
 	if err := c.checkSize(value); err != nil {
-		return d, err
+		return err
 	}
 	b := trimLine(value)
 	i := skipBlank(b, 0)
 	if i == len(b) {
-		return d, fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
-	if b[i] == '{' {
-		err = c.object(nil, value, &d)
-		if err == nil && !d.labelled {
-			err = failf(stream.StageLabel, stream.ReasonMissing, "y", "missing")
-		}
-		d.x, d.weight = stream.Vec{}, 0
-		return d, err
+	if b[i] != '{' {
+		return use(&events.Cell{Kind: events.Text, Text: bytes.TrimRight(b[i:], " \t")}, "", "")
 	}
-	d.labelled = true
-	if !c.labels.numeric() {
-		d.y, err = l.word(bytes.TrimRight(b[i:], " \t"))
-		return d, err
+	er := c.readers.Get().(*eventReader)
+	defer er.put()
+	if err := er.read(c, value); err != nil {
+		return err
 	}
-	number, n := scan(b[i:])
-	if n == 0 || skipBlank(b, i+n) != len(b) {
-		return d, failf(stream.StageLabel, stream.ReasonSyntax, "y", "the label is %s, want a number or an object", quoted(b[i:]))
-	}
-	d.y, err = c.labels.decode(number.float64(b[i : i+n]))
-	return d, err
+	return l.label(&er.row, er.id, use)
 }
 
-// word returns the label that is alone in b and is no number.
-func (l *labelDecoder) word(b []byte) (label, error) {
+// readWire is read for a record of Avro or Protobuf.
+func (l *labelDecoder) readWire(ctx context.Context, w *wireEvents, head, value []byte, use func(c *events.Cell, field, id string) error) error {
+	if len(value) > w.maxBytes {
+		return w.checkSize(value)
+	}
+	wr := w.readers.Get().(*wire.Reader)
+	defer w.readers.Put(wr)
+	if _, err := w.read(ctx, wr, head, value); err != nil {
+		return err
+	}
+	id, err := identity(wr, &wr.Row.Cells[len(w.schema.Fields)+1], w.schema.ID)
+	if err != nil {
+		return err
+	}
+	return l.label(&wr.Row, id, use)
+}
+
+// label gives use the first possible label that a record has.
+func (l *labelDecoder) label(row *events.Row, id string, use func(c *events.Cell, field, id string) error) error {
+	fields := l.json.schema.Fields
+	for i := range fields {
+		if c := &row.Cells[i]; c.Kind > events.Null {
+			return use(c, fields[i].Name, id)
+		}
+	}
+	return use(&events.Cell{}, fields[0].Name, id)
+}
+
+// alone returns the label that is the whole value.
+func (l *labelDecoder) alone(b []byte) (label, error) {
+	labels := &l.json.labels
+	if labels.numeric() {
+		number, n := scan(b)
+		if n == 0 || n != len(b) {
+			return label{}, failf(stream.StageLabel, stream.ReasonSyntax, "y", "the label is %s, want a number or an object", quoted(b))
+		}
+		return labels.decode(number.float64(b))
+	}
 	if b[0] == '"' {
 		p := jsonText{b: b}
 		text, err := p.str("y")
@@ -81,5 +197,5 @@ func (l *labelDecoder) word(b []byte) (label, error) {
 		}
 		b = text
 	}
-	return l.json.labels.word(b)
+	return labels.word(b)
 }

@@ -38,7 +38,15 @@ func TestLabels(t *testing.T) {
 		{value: `{"y":"1"}`, err: "number"},
 		{value: `{"y":1,"y":1}`, err: "twice"},
 		{value: `{"y":1}}`, err: "after the object"},
-		{value: `{"y":1,"x":["?"]}`, err: "x[0]"},
+		{value: `{"y":1,"x":["?"}`, err: "want , or ]"},
+		{value: `{"y":[1]}`, err: "list"},
+		{value: `{"label":1,"id":"a7","y":null}`, id: "a7", y: 1},
+		{value: `{"outcome":-1,"class":1}`, y: 1},
+		{opts: Options{LabelsField: "fraud", Labels: "false,true"}, value: `{"id":"a7","fraud":true,"y":"?"}`, id: "a7", y: 1},
+		{opts: Options{LabelsField: "fraud", Labels: "false,true"}, value: `{"id":"a7","y":true}`, err: "fraud"},
+		{opts: Options{LabelsField: "after.fraud", LabelsID: "after.order.id", Labels: "no,yes"}, value: `{"id":"a7","after":{"order":{"id":12},"fraud":"no"}}`, id: "12", y: -1},
+		{opts: Options{LabelsField: "fraud", LabelsID: "order_id"}, value: "\x00\x00\x00\x00\x07" + `{"order_id":"a7","fraud":-1}`, id: "a7", y: -1},
+		{opts: Options{LabelsField: "loss", LabelsID: "order_id", Task: "regress"}, value: `{"order_id":"a7","loss":0.1}`, id: "a7", y: 0.1},
 		{value: strings.Repeat("1", 100), opts: Options{MaxValueBytes: 99}, err: "limit"},
 		{value: "1e999", opts: Options{Task: "regress"}, err: "finite"},
 	} {
@@ -62,6 +70,9 @@ func TestLabels(t *testing.T) {
 	}
 	if _, err := NewLabels(Options{Labels: "abc"}); err == nil {
 		t.Error("an unknown form of labels was accepted")
+	}
+	if _, err := NewLabels(Options{LabelsField: "a", LabelsID: "a"}); err == nil {
+		t.Error("one field was accepted as label and identity")
 	}
 }
 

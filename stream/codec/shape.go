@@ -62,6 +62,10 @@ func (d *Discovery) infer() (*events.Schema, error) {
 	if (spec.Label == "" || found[spec.Label] == 0) && !d.o.Unlabelled {
 		return nil, d.noLabel(spec.Label, sample)
 	}
+	if d.o.ID != "" && found[d.o.ID] == 0 {
+		fields := slices.Sorted(maps.Keys(found))
+		return nil, fmt.Errorf("the events have no field %s to join by; they have %s", d.o.ID, strings.Join(fields[:min(len(fields), 12)], ", "))
+	}
 	d.count()
 	s, err := events.Infer(sample, spec)
 	if err == nil && s.Label == csvLabel {

@@ -371,8 +371,11 @@ func (l *labels) cell(c *events.Cell, field string) (y label, labelled bool, err
 
 // want describes valid labels.
 func (l *labels) want() string {
-	if l.regress {
+	switch {
+	case l.regress:
 		return "a number"
+	case l.kind == numbers:
+		return "a number: " + l.String()
 	}
 	return l.String()
 }
