@@ -35,6 +35,7 @@ import (
 //	<!--skip: REASON-->         do not run the block
 //	<!--long-->                 run it only with STREAMSVM_LONG
 //	<!--first: COMMAND-->       run this shell command before; $TESTDATA is docs/testdata
+//	<!--file: NAME-->           write the block, which is none of commands, to a file
 //	<!--version: TOPIC COUNT--> wait before until a model of so many examples is published
 //	<!--on: REGEXP-->           the commands run on: wait for a line that matches or, without REGEXP,
 //	                            until what has --listen is ready, and leave them running
@@ -47,7 +48,7 @@ import (
 // what is printed into the pages.
 func TestPages(t *testing.T) {
 	for name, text := range pages(t) {
-		if name != "README.md" && name != "docs/start.md" {
+		if !strings.Contains("README.md docs/start.md docs/events.md docs/serving.md docs/lifecycle.md docs/python.md python/README.md", name) {
 			continue
 		}
 		blocks := parse(text)
@@ -71,6 +72,7 @@ func TestPages(t *testing.T) {
 // block is a code block of a page.
 type block struct {
 	line  int    // of its first line, from 0
+	text  string // without indentation
 	info  string // sh, python
 	marks map[string]string
 	steps []*step
@@ -89,7 +91,7 @@ type step struct {
 var (
 	mark    = regexp.MustCompile(`^ *<!--([a-z]+)(?:: (.*))?-->$`)
 	opening = regexp.MustCompile("^ *```([a-z]*)$")
-	starts  = regexp.MustCompile(`^(streamsvm|curl|echo|printf|awk|openssl|sleep|export|go|git|pip|python3|helm|kubectl|docker|~/\S+/bin/\S+|scripts/\S+|bench/\S+|\.ci/\S+|\(umask|cd) `)
+	starts  = regexp.MustCompile(`^(streamsvm|curl|echo|printf|awk|openssl|kcat|sleep|export|go|git|pip|python3|helm|kubectl|docker|~/\S+/bin/\S+|scripts/\S+|bench/\S+|\.ci/\S+|\(umask|cd) `)
 )
 
 // parse returns the code blocks of a page.
@@ -101,12 +103,15 @@ func parse(text string) (all []*block) {
 		marks = map[string]string{}
 		all = append(all, b)
 		indent := lines[from][:len(lines[from])-len(strings.TrimLeft(lines[from], " "))]
+		for _, line := range lines[from:to] {
+			b.text += strings.TrimPrefix(line, indent) + "\n"
+		}
 		if b.info == "python" {
-			b.steps = []*step{{line: from, command: strings.Join(lines[from:to], "\n"), first: to}}
+			b.steps = []*step{{line: from, command: b.text, first: to}}
 			return
 		}
 		if _, ok := b.marks["prints"]; ok {
-			b.steps = []*step{{line: from, first: from, indent: indent, want: lines[from:to]}}
+			b.steps = []*step{{line: from, first: from, indent: indent, want: strings.Split(strings.TrimSuffix(b.text, "\n"), "\n")}}
 			return
 		}
 		for i := from; i < to; i++ {
@@ -116,7 +121,7 @@ func parse(text string) (all []*block) {
 					return // no commands
 				}
 				if s := b.steps[len(b.steps)-1]; line != "" || len(s.want) > 0 {
-					s.want = append(s.want, lines[i])
+					s.want = append(s.want, line)
 				} else {
 					s.first++
 				}
@@ -168,6 +173,9 @@ func write(t *testing.T, path, text string, blocks []*block) {
 	lines := strings.Split(text, "\n")
 	for _, b := range slices.Backward(blocks) {
 		for _, s := range slices.Backward(b.steps) {
+			for i, line := range s.got {
+				s.got[i] = strings.TrimRight(s.indent+line, " ")
+			}
 			if s.got != nil {
 				lines = slices.Replace(lines, s.first, s.first+len(s.want), s.got...)
 			}
@@ -405,6 +413,11 @@ func (s *shell) run(b *block) {
 	switch {
 	case skip && reason == "":
 		s.t.Errorf("line %d: skip has no reason", b.line+1)
+	case b.marks["file"] != "":
+		if err := os.WriteFile(filepath.Join(s.dir, b.marks["file"]), []byte(b.text), 0o644); err != nil {
+			s.t.Fatal(err)
+		}
+		return
 	case skip || len(b.steps) == 0:
 		return
 	case long && os.Getenv("STREAMSVM_LONG") == "":
@@ -440,6 +453,8 @@ func (s *shell) run(b *block) {
 				s.t.Skipf("the rest of the page needs more Python packages: %s", m)
 			}
 			s.ended(j, code)
+		case strings.HasPrefix(st.command, "kcat ") && !has("kcat"):
+			s.t.Skip("the rest of the page needs kcat")
 		default:
 			command, apart := strings.CutSuffix(st.command, " &")
 			j = s.start("bash", "-o", "pipefail", "-c", command)
@@ -464,6 +479,11 @@ func (s *shell) run(b *block) {
 	}
 }
 
+func has(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
 var clock = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
 // compare compares what was printed with the page.
@@ -483,9 +503,6 @@ func (s *shell) compare(b *block, st *step, printed string) {
 	switch {
 	case err == nil:
 	case *update:
-		for i, line := range text {
-			text[i] = strings.TrimRight(st.indent+strings.TrimPrefix(line, st.indent), " ")
-		}
 		st.got = text
 	default:
 		s.t.Errorf("line %d: %v\nthe page:\n%s\nprinted:\n%s\n(go test ./docs -run TestPages -update writes it into the page)",
