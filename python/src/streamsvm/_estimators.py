@@ -173,6 +173,7 @@ class _Estimator(BaseEstimator):
     _model: bytes | None = None  # of a file, to predict with
     _form: type[_Events] | type[_Vectors] | None = None  # None before the first example
     _live = False  # the warm-up has given a model
+    _supervised = _multiclass = True  # what River's evaluation asks of models
     _label = "y"  # the field of events with the label
 
     def __init__(self, learner: str = "adaptive", *, options: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None, random_state: Any = None) -> None:
@@ -532,7 +533,7 @@ class Classifier(ClassifierMixin, _Estimator):
 
     def predict_one(self, x: Mapping[str, Any]) -> Any:
         """Returns the label predicted for one event; None before the warm-up ends."""
-        return self.predict([x])[0].item() if self._live else None
+        return self.predict([x]).tolist()[0] if self._live else None
 
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Any, float]:
         """Returns the probability of each label for one event; none before the warm-up
