@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -13,19 +12,12 @@ import (
 // Offset is its index. Examples whose labels are all equal are an error too, a
 // *stream.OneLabelError.
 func Fit(ctx context.Context, examples []stream.Example, o Options) (State, error) {
-	e, err := o.engine(nil)
+	l, err := Start(o, nil)
 	if err != nil {
 		return State{}, err
 	}
-	items := make([]engine.Item, 1)
-	for i := range examples {
-		items[0] = engine.Item{Offset: int64(i), Example: examples[i]}
-		if _, err := e.Consume(ctx, items); err != nil {
-			return State{}, err
-		}
-		if why := items[0].Err; why != nil {
-			return State{}, why
-		}
+	if _, err := l.Learn(ctx, examples); err != nil {
+		return State{}, err
 	}
-	return State{e}, e.Finish(ctx)
+	return l.State, l.Finish(ctx)
 }

@@ -71,7 +71,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	must(t, append([]string{"replay", vectors, "--model", model}, learn...)...)
-	if code, _, errText := streamsvm(t.Context(), "predict", "--model", model, vectors, "--explain", "3"); code != int(cli.Usage) || !strings.Contains(errText, "contributions are known of linear models") {
+	if code, _, errText := streamsvm(t.Context(), "predict", "--model", model, vectors, "--explain", "3"); code != int(cli.Usage) || !strings.Contains(errText, "contributions are known only for linear models") {
 		t.Errorf("a kernel model: exit code %d, %s", code, errText)
 	}
 }

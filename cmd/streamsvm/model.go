@@ -23,6 +23,7 @@ import (
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // modelVerbs are what the command model can do, each with the flags that it has
@@ -185,6 +186,11 @@ func (o *versions) promoter(ctx context.Context, c *cli.Call) (*modeltopic.Alias
 	trusted, err := o.trustedKeys(c)
 	if err != nil {
 		return nil, err
+	}
+	if o.ofFile { // it may be the first model
+		if _, _, err := topiclog.Create(ctx, cfg, o.topic, patience); err != nil {
+			return nil, kafkaError(err)
+		}
 	}
 	po := modeltopic.AliasOptions{Config: cfg, Topic: o.topic, Model: o.name, Alias: o.alias, MaxDown: patience, SigningKey: key, TrustedKeys: trusted}
 	if o.expects {

@@ -129,6 +129,8 @@ func TestModelVersions(t *testing.T) {
 	one("--alias", "champion", "--save", dir)
 	file := filepath.Join(dir, "model@champion-0000000002.ssm")
 	model("promote", "--model", file, "--model-name", "model", "--alias", "blue")
+	// It may be the first model of a topic.
+	c.run("model", "promote", "--model-topic", models+"-of-files", "--model", file, "--model-name", "model")
 	fails(cli.Usage, "of which version", "promote", "--model", filepath.Join(dir, "model@champion.ssm"), "--model-name", "model")
 	if u := one("--alias", "blue"); u.Version != 2 || u.Hash != one("--alias", "champion").Hash {
 		t.Errorf("the version of the file is %+v", u)

@@ -298,12 +298,20 @@ func (p *predict) print(b *scoring) error {
 	return err
 }
 
-// explainable returns why contributions are not known of the model in use.
+// explainable returns why contributions are not known for the model in use.
 func (p *predict) explainable() error {
-	if v := p.current(); p.explain > 0 {
-		if _, _, ok := v.Contributions(stream.Vec{}); !ok {
-			return p.c.Bad("explain", fmt.Errorf("contributions are known of linear models of two classes or of a regression, whose features are not hashed; this is a model of %s: %s", v.Learner(), v.Info().Text))
-		}
+	if p.explain == 0 {
+		return nil
+	}
+	if err := explainable(p.current()); err != nil {
+		return p.c.Bad("explain", err)
+	}
+	return nil
+}
+
+func explainable(v *predictor.Version) error {
+	if _, _, ok := v.Contributions(stream.Vec{}); !ok {
+		return fmt.Errorf("contributions are known only for linear models of two classes or of a regression whose features are not hashed; this is a model of %s: %s", v.Learner(), v.Info().Text)
 	}
 	return nil
 }

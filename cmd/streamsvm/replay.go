@@ -39,6 +39,7 @@ type replay struct {
 	scores                          string
 	tolerance                       string
 	compare                         []string
+	pipe                            bool
 
 	c       *cli.Call
 	job     trainer.Job
@@ -81,6 +82,8 @@ streamsvm replay clicks.ssr --compare adaptive,scs,online`,
 				f.Uint64Var(&r.shuffle, "shuffle", 0, "put the records into a random order given by this `SEED`; 0 keeps theirs")
 				f.Float64Var(&r.holdout, "holdout", 0, "keep this `FRACTION` of the records, the last ones after shuffling, for a test")
 				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, toleranceUsage)
+				f.BoolVar(&r.pipe, "pipe", false, "for programs: answer their requests on standard output, see docs/python.md")
+				f.Lookup("pipe").Hidden = true
 			})
 			r.refuseFlags.define(f)
 			r.learnFlags.define(f)
@@ -95,6 +98,9 @@ streamsvm replay clicks.ssr --compare adaptive,scs,online`,
 			})
 			return func(ctx context.Context, c *cli.Call) error {
 				r.c, r.files = c, c.Args
+				if r.pipe {
+					return r.runPipe(ctx)
+				}
 				return r.run(ctx)
 			}
 		},

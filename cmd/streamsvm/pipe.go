@@ -1,0 +1,476 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/trainer"
+)
+
+// pipe answers the requests of another program, for which it learns and predicts. Each
+// request and each answer is a frame: its kind, the length of the payload as 32 bits,
+// little-endian, and the payload. Records in payloads are lines of JSON, or MessagePack
+// values.
+type pipe struct {
+	r *replay
+	pipeLearner
+	version *predictor.Version // nil if it has to be made from what has been learned
+	scorer  *predictor.Scorer
+	batch   predictor.Batch
+}
+
+// The kinds of answers. Those of requests are in pipe.answer.
+const (
+	frameAnswer = 'a'
+	frameError  = 'e' // JSON with message and, where known, field and row
+)
+
+// maxFrame bounds the payload of a frame, in bytes.
+const maxFrame = 1 << 30
+
+// readFrame returns io.EOF at the end of the input. It takes no more memory than bytes
+// arrive.
+func readFrame(in io.Reader) (kind byte, payload []byte, err error) {
+	var head [5]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.LittleEndian.Uint32(head[1:])
+	if n > maxFrame {
+		return 0, nil, fmt.Errorf("a frame of %d bytes, the limit is %d", n, maxFrame)
+	}
+	var b bytes.Buffer
+	b.Grow(int(min(n, 1<<20)))
+	if _, err = io.CopyN(&b, in, int64(n)); err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return head[0], b.Bytes(), err
+}
+
+// writeFrame writes an answer, or the error if that is not nil.
+func writeFrame(out *bufio.Writer, payload []byte, err error) error {
+	kind := byte(frameAnswer)
+	if err != nil {
+		text := struct {
+			Message string `json:"message"`
+			Field   string `json:"field,omitempty"`
+			Row     *int   `json:"row,omitempty"` // from 0
+		}{Message: err.Error()}
+		var field *stream.FieldError
+		var record *stream.RecordError
+		var row *rowError
+		if errors.As(err, &row) {
+			text.Row, text.Message = &row.row, row.err.Error()
+		}
+		if errors.As(err, &field) {
+			text.Field, text.Message = field.Field, field.Err.Error()
+		} else if errors.As(err, &record) {
+			text.Field, text.Message = record.Field, record.Err.Error()
+		}
+		kind = frameError
+		if payload, err = json.Marshal(text); err != nil {
+			return err
+		}
+	}
+	_, _ = out.Write(binary.LittleEndian.AppendUint32([]byte{kind}, uint32(len(payload))))
+	_, _ = out.Write(payload)
+	return out.Flush()
+}
+
+// rowError says which record of a frame is wrong.
+type rowError struct {
+	row int
+	err error
+}
+
+func (e *rowError) Error() string { return fmt.Sprintf("record %d: %v", e.row, e.err) }
+
+func (e *rowError) Unwrap() error { return e.err }
+
+// runPipe answers requests until standard input or, between two of them, ctx ends.
+func (r *replay) runPipe(ctx context.Context) error {
+	for _, name := range []string{"test", "passes", "limit", "labelled", "shuffle", "holdout", "tolerance", "max-dead", "tombstones", "compare", "json", "report", "scores", "model", "checkpoint", "checkpoint-every"} {
+		if r.c.Origin(name).Source == cli.FromFlag {
+			return r.c.Bad(name, errors.New("it has no effect with --pipe"))
+		}
+	}
+	l, err := r.pipeLearner()
+	if err != nil {
+		return err
+	}
+	p := &pipe{r: r, pipeLearner: l}
+	in, out := bufio.NewReaderSize(r.c.In, 64<<10), bufio.NewWriter(r.c.Out)
+	for ctx.Err() == nil {
+		kind, payload, err := readFrame(in)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return cli.Failf(cli.Data, "standard input: %w", err)
+		}
+		answer, err := p.answer(ctx, kind, payload)
+		if err := writeFrame(out, answer, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer returns the payload of the answer to a request.
+func (p *pipe) answer(ctx context.Context, kind byte, payload []byte) ([]byte, error) {
+	switch kind {
+	case 'l', 'f', 'r':
+		p.version = nil
+	}
+	switch kind {
+	case 'l': // learn from records; answers 1 if there is a model without a preview
+		err := p.learn(ctx, payload)
+		return p.live(), err
+	case 'f': // finish the optimisation, as at the end of a stream
+		return nil, p.finish(ctx)
+	case 'c': // the state, in the form of a checkpoint
+		return p.save(ctx)
+	case 'r': // continue from a state
+		err := p.resume(ctx, payload)
+		return p.live(), err
+	case 'd': // predict with this model from now on
+		m, err := predictor.Decode(payload)
+		if err != nil {
+			return nil, err
+		}
+		return nil, p.use(m)
+	case 's':
+		return p.state(ctx)
+	}
+	if err := p.current(ctx); err != nil {
+		return nil, err
+	}
+	switch kind {
+	case 'm': // the model, in the form of a file
+		return p.version.AppendBinary(nil)
+	case 'p':
+		return p.predict(ctx, payload)
+	case 'x':
+		return p.contributions(ctx, payload)
+	}
+	return nil, fmt.Errorf("there is no request %q", kind)
+}
+
+// records returns the records of a payload.
+func records(b []byte) (list [][]byte, err error) {
+	if len(b) == 0 || b[0] == '{' {
+		for line := range bytes.Lines(b) {
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				list = append(list, line)
+			}
+		}
+		return list, nil
+	}
+	var next codec.MsgpackSplitter
+	for len(b) > 0 {
+		n, err := next.Next(b)
+		if err != nil {
+			return nil, &rowError{len(list), fmt.Errorf("it is neither JSON nor MessagePack: %w", err)}
+		}
+		list, b = append(list, b[:n]), b[n:]
+	}
+	return list, nil
+}
+
+// A pipeLearner learns from the records of a pipe.
+type pipeLearner struct {
+	job trainer.Job
+	// first holds the records until their form is known. From then on online is not nil.
+	first  [][]byte
+	online *trainer.Online
+}
+
+func (r *replay) pipeLearner() (l pipeLearner, err error) {
+	if name := r.codecFlags.name; name != "json" && name != "msgpack" {
+		return l, r.c.Bad("codec", errors.New("--pipe needs json or msgpack"))
+	}
+	if l.job, err = r.learnFlags.job(r.c, &r.codecFlags); err != nil {
+		return l, err
+	}
+	l.job.Delay, l.job.PublishEvery, l.job.VersionEvery = r.delay, r.publishEvery, int(r.publishEvery)
+	if l.job.Discovery == nil {
+		l.online, err = trainer.Start(l.job.Options, l.job.Decoder)
+	}
+	return l, badOption(r.c, err)
+}
+
+func (l *pipeLearner) learn(ctx context.Context, payload []byte) error {
+	list, err := records(payload)
+	if err != nil {
+		return err
+	}
+	if l.online != nil {
+		return l.feed(ctx, list)
+	}
+	enough := false
+	for _, value := range list {
+		l.first = append(l.first, bytes.Clone(value))
+		enough = enough || l.job.Discovery.Look(l.first[len(l.first)-1])
+	}
+	if !enough {
+		return nil
+	}
+	return l.begin(ctx)
+}
+
+// begin decides on the form of the records, and learns from those that have come.
+func (l *pipeLearner) begin(ctx context.Context) error {
+	o, err := l.job.Discovery.Decide()
+	if err != nil {
+		return err
+	}
+	if l.job.Decoder, err = l.job.Discovery.Codec(o); err != nil {
+		return err
+	}
+	if l.online, err = trainer.Start(l.job.Options, l.job.Decoder); err != nil {
+		return err
+	}
+	first := l.first
+	l.first = nil
+	return l.feed(ctx, first)
+}
+
+// feed learns from records. If one of them cannot be decoded, it learns from none.
+func (l *pipeLearner) feed(ctx context.Context, list [][]byte) error {
+	var arena stream.Arena
+	examples := make([]stream.Example, len(list))
+	for i, value := range list {
+		if err := stream.DecodeRecord(ctx, l.job.Decoder, &arena, &stream.Record{Value: value}, &examples[i]); err != nil {
+			return &rowError{i, err}
+		}
+	}
+	l.online.From.Topic = "stdin" // as of replay -
+	n, err := l.online.Learn(ctx, examples)
+	if bad := (*stream.RecordError)(nil); errors.As(err, &bad) {
+		return &rowError{n, err}
+	}
+	return err
+}
+
+// live returns 1 if the warm-up has given a model.
+func (l *pipeLearner) live() []byte {
+	if l.online != nil && l.online.Counts().Learned > 0 && l.online.OneLabel() == nil {
+		return []byte{1}
+	}
+	return []byte{0}
+}
+
+var errNothing = errors.New("nothing has been learned yet")
+
+func (l *pipeLearner) finish(ctx context.Context) error {
+	if l.online == nil {
+		if len(l.first) == 0 {
+			return errNothing
+		}
+		if err := l.begin(ctx); err != nil {
+			return err
+		}
+	}
+	return l.online.Finish(ctx)
+}
+
+// save returns a checkpoint, or the records while their form is not known.
+func (l *pipeLearner) save(ctx context.Context) ([]byte, error) {
+	if l.online == nil {
+		return bytes.Join(l.first, []byte("\n")), nil
+	}
+	snap, err := l.online.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return snap.AppendBinary(nil)
+}
+
+// resume continues from what save has returned.
+func (l *pipeLearner) resume(ctx context.Context, data []byte) error {
+	if len(data) == 0 || data[0] == '{' {
+		return l.learn(ctx, data)
+	}
+	snap, err := checkpoint.Decode("state", data)
+	if err != nil {
+		return err
+	}
+	if d := l.job.Discovery; d != nil {
+		meta := map[string]string{}
+		for _, kv := range snap.Header.Meta {
+			meta[kv[0]] = kv[1]
+		}
+		if l.job.Decoder, err = d.Codec(d.Known(meta[engine.MetaLabels], meta[engine.MetaSchema])); err != nil {
+			return err
+		}
+	}
+	l.online, err = trainer.Resume(l.job.Options, l.job.Decoder, snap)
+	return err
+}
+
+// current makes version the present model. Before the warm-up has given one, it is what
+// the model would be if the stream ended here, from a copy of the state.
+func (p *pipe) current(ctx context.Context) error {
+	if p.version != nil {
+		return nil
+	}
+	l := p.pipeLearner
+	if l.live()[0] == 0 {
+		state, err := l.save(ctx)
+		if err != nil {
+			return err
+		}
+		if l, err = p.r.pipeLearner(); err != nil {
+			return err
+		}
+		if err := l.resume(ctx, state); err != nil {
+			return err
+		}
+		if err := l.finish(ctx); err != nil {
+			return err
+		}
+	}
+	m, err := l.online.Predictor()
+	if err == nil && m == nil {
+		err = errNothing
+	}
+	if err != nil {
+		return err
+	}
+	return p.use(m)
+}
+
+// use makes m the version to predict with.
+func (p *pipe) use(m *predictor.Predictor) (err error) {
+	p.version = &predictor.Version{Predictor: m.Compile()}
+	if p.scorer == nil {
+		p.scorer, err = p.newScorer(0)
+	}
+	return err
+}
+
+func (p *pipe) newScorer(contributions int) (*predictor.Scorer, error) {
+	return predictor.NewScorer(func() *predictor.Version { return p.version }, predictor.ScorerOptions{
+		Contributions: contributions,
+		Adapt: func(sig *codec.Signature) error {
+			if sig.Codec = "msgpack"; sig.Schema != "" {
+				sig.Codec = "json"
+			}
+			return nil
+		},
+	})
+}
+
+func (p *pipe) score(ctx context.Context, s *predictor.Scorer, payload []byte) ([]predictor.Prediction, error) {
+	list, err := records(payload)
+	if err != nil {
+		return nil, err
+	}
+	b := &p.batch
+	b.JSON, b.Records = len(payload) > 0 && payload[0] == '{', b.Records[:0]
+	for _, value := range list {
+		b.Records = append(b.Records, stream.Record{Value: value})
+	}
+	if err := s.ScoreBatch(ctx, b); err != nil {
+		return nil, err
+	}
+	for i := range b.Predictions {
+		if err := b.Predictions[i].Err; err != nil {
+			return nil, &rowError{i, err}
+		}
+	}
+	return b.Predictions, nil
+}
+
+// predict returns 64-bit numbers, little-endian: for each record the value of a
+// regression, or of two classes decision and probability, or of more the scores and then
+// the probabilities. Unknown probabilities are NaN.
+func (p *pipe) predict(ctx context.Context, payload []byte) (out []byte, err error) {
+	rows, err := p.score(ctx, p.scorer, payload)
+	add := func(values ...float64) {
+		for _, v := range values {
+			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(v))
+		}
+	}
+	k := p.version.Classes()
+	unknown := slices.Repeat([]float64{math.NaN()}, k)
+	for i := range rows {
+		o := &rows[i]
+		switch {
+		case k == 0:
+			add(o.Score)
+		case k == 2:
+			add(o.Score, o.Probability)
+		case o.Probabilities == nil:
+			add(o.Scores...)
+			add(unknown...)
+		default:
+			add(o.Scores...)
+			add(o.Probabilities...)
+		}
+	}
+	return out, err
+}
+
+// contributions returns a line of JSON for each record, as predict --explain prints it.
+func (p *pipe) contributions(ctx context.Context, payload []byte) (out []byte, err error) {
+	if err := explainable(p.version); err != nil {
+		return nil, err
+	}
+	s, err := p.newScorer(math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := p.score(ctx, s, payload)
+	for i := range rows {
+		out = append(rows[i].AppendJSON(out, nil), '\n')
+	}
+	return out, err
+}
+
+// state returns JSON about what has been learned, and about the present model.
+func (p *pipe) state(ctx context.Context) ([]byte, error) {
+	text := map[string]any{}
+	if l := p.online; l != nil {
+		snap, err := l.Snapshot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		measures := map[string]eval.Number{}
+		for _, m := range l.Measures() {
+			measures[m.Name] = eval.Number(m.Value)
+		}
+		text["counts"], text["measures"], text["state_hash"] = l.Counts(), measures, hash(snap.Header.StateHash)
+	}
+	if err := p.current(ctx); err != nil {
+		text["no_model"] = err.Error()
+		return json.Marshal(text)
+	}
+	v, sig := p.version, p.version.Signature()
+	in, err := p.scorer.Inputs()
+	if err != nil {
+		return nil, err
+	}
+	fields := []string{} // of events, or the names of features
+	for _, f := range in.Fields {
+		fields = append(fields, f.Name)
+	}
+	labels := json.RawMessage("[" + sig.Labels + "]")
+	text["model"] = map[string]any{"learner": v.Learner(), "task": v.Task(), "labels": labels, "options": v.Options(), "events": in.Events, "length": in.Length, "fields": fields}
+	return json.Marshal(text)
+}

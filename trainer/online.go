@@ -1,0 +1,69 @@
+package trainer
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Online learns from examples as the caller hands them over. What it learns is what
+// Run learns from a stream of the same examples. It is for one goroutine.
+type Online struct {
+	State
+	// From is where the examples come from. The state depends on it, as in Run.
+	From stream.Partition
+
+	next int64
+}
+
+// Start returns an Online that has not seen any example. dec decodes the examples and
+// says what the data look like; it may be nil. The error is an *OptionError.
+func Start(o Options, dec stream.Decoder) (*Online, error) {
+	e, err := o.engine(dec)
+	if err != nil {
+		return nil, err
+	}
+	return &Online{State: State{e}}, nil
+}
+
+// Resume returns an Online that continues from a snapshot of one with the same options
+// and data. The error is an *OptionError or a *StateError.
+func Resume(o Options, dec stream.Decoder, snap *checkpoint.Snapshot) (*Online, error) {
+	l, err := Start(o, dec)
+	if err != nil {
+		return nil, err
+	}
+	l.next = int64(snap.Header.Examples)
+	return l, restore(l.e, snap)
+}
+
+// Learn learns from examples in order and returns how many have been learned. It ignores
+// Seq and ID. The features must not be changed afterwards. An example that cannot be used
+// is an error, a *stream.RecordError whose Offset counts all examples so far; Learn may
+// then be called with those behind it. Any other error is final, except ctx.Err().
+func (l *Online) Learn(ctx context.Context, examples []stream.Example) (int, error) {
+	items := make([]engine.Item, 1)
+	for i := range examples {
+		items[0] = engine.Item{Partition: l.From, Offset: l.next, Example: examples[i]}
+		if _, err := l.e.Consume(ctx, items); err != nil {
+			return i, err
+		}
+		l.next++
+		if why := items[0].Err; why != nil {
+			return i, why
+		}
+	}
+	return len(examples), nil
+}
+
+// Finish completes the optimisation, as at the end of a stream. Learn may still be
+// called afterwards. Examples whose labels are all equal are an error, a
+// *stream.OneLabelError, and leave the state unchanged.
+func (l *Online) Finish(ctx context.Context) error { return l.e.Finish(ctx) }
+
+// Snapshot returns a copy of the state.
+func (l *Online) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
+	return l.e.Snapshot(ctx)
+}
