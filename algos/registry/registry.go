@@ -35,23 +35,25 @@ var All = []algos.Spec{
 	ridge.Spec,
 
 	tsgs3vm.FRS3VM,
-	svrg.SVRG,
-	svrg.SAGA,
-	svrg.Katyusha,
 }
 
 // baselines are special cases of other learners.
-var baselines = []string{"frs3vm", "svrg", "saga", "katyusha"}
+var baselines = []string{"frs3vm"}
 
 // removed maps learners of earlier versions to what replaces them.
 var removed = map[string]string{
+	"katyusha":   likeSD,
 	"pegasos":    "scs finds a better optimum from the same stream, sbp follows the last examples",
 	"perceptron": "sbp keeps a small kernel model of the last examples",
-	"prox-svrg":  "svrg takes the option l1",
+	"prox-svrg":  likeSD,
+	"saga":       "saga-sd is this method with momentum and sufficient decrease",
 	"sdca":       "sbp keeps a kernel model of the last examples, scs comes with a duality gap",
 	"smo":        "sbp keeps a kernel model of the last examples, scs comes with a duality gap",
+	"svrg":       likeSD,
 	"wolfe":      "scs is this method on samples that grow with the stream",
 }
+
+const likeSD = "svrg-sd solves the same problems in fewer passes"
 
 // IsBaseline reports whether name is a learner to compare others with, not for use.
 func IsBaseline(name string) bool { return slices.Contains(baselines, name) }
@@ -85,6 +87,16 @@ func Lookup(name string) (algos.Spec, error) {
 	}
 	names := Names()
 	return algos.Spec{}, fmt.Errorf("no learner %q; there are %s%s", name, strings.Join(names, ", "), spell.DidYouMean(name, names))
+}
+
+// ModelsOf returns the learner that decodes the models of the one called name, which may
+// be one that only earlier versions had.
+func ModelsOf(name string) (algos.Spec, error) {
+	switch name {
+	case "katyusha", "saga", "svrg":
+		return svrg.SD, nil // linear models all
+	}
+	return Lookup(name)
 }
 
 // Names returns the names of all learners, in the order of All.

@@ -49,6 +49,9 @@ func TestLookup(t *testing.T) {
 	if _, err := registry.Lookup("oracle"); err == nil || !strings.Contains(err.Error(), `"oracle"; there are `+registry.All[0].Name) {
 		t.Errorf("an unknown learner: %v", err)
 	}
+	if _, err := registry.Lookup("katyusha"); err == nil || !strings.Contains(err.Error(), "svrg-sd") {
+		t.Errorf("a learner whose models are still read: %v", err)
+	}
 	if _, err := registry.Lookup("pegasos"); err == nil || !strings.Contains(err.Error(), `"pegasos" has been removed: scs`) {
 		t.Errorf("a learner of earlier versions: %v", err)
 	}

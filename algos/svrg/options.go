@@ -28,7 +28,6 @@ type options struct {
 	Rate   float64 `opt:"rate" fixed:"auto" range:"(0,100]" auto:"the best usual one of the method, 0.25 to 1"` // step size times L, the largest curvature of an example's loss
 	Draw   string  `opt:"draw" fixed:"long" enum:"long,uniform"`                                                // examples for steps: long ones more often and with less weight, so that their mean curvature counts; or all alike
 
-	// Only svrg-sd and saga-sd have sufficient decrease.
 	Decrease float64 `opt:"decrease" fixed:"0.001" range:"[0,1]"` // share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone
 	Theta    string  `opt:"theta" fixed:"auto" enum:"auto,gram"`  // how the scale is found: from the Gram matrix; auto: up to 64 coordinates only, and else in the first step of an epoch
 
@@ -49,7 +48,7 @@ const (
 
 var gone = map[string]string{
 	"smooth": "the hinge is smoothed over a width of 1; loss chooses another loss",
-	"inner":  "an epoch takes a gradient for each example held with saga and saga-sd, otherwise two",
+	"inner":  "an epoch takes a gradient for each example held with saga-sd, two with svrg-sd",
 	"sigma":  "the momentum is 0.5",
 	"delta":  "the factor of the penalty on scales other than 1 is 0.1",
 }
@@ -61,11 +60,7 @@ func (o *options) params(m *finitesum.Method, seed uint64) finitesum.Params {
 	if math.IsNaN(rate) {
 		rate = 0
 	}
-	p := finitesum.Params{Method: m, Seed: seed, Rate: rate, Weighted: o.Draw == "long", Sigma: sigma, Delta: delta}
-	if m == finitesum.SVRGSD || m == finitesum.SAGASD {
-		p.Decrease = o.Decrease
-	}
-	return p
+	return finitesum.Params{Method: m, Seed: seed, Rate: rate, Weighted: o.Draw == "long", Sigma: sigma, Decrease: o.Decrease, Delta: delta}
 }
 
 // lossOf returns the loss for a task.
@@ -114,10 +109,4 @@ var (
 	SAGASD = spec(finitesum.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
 		"as svrg-sd, with a number for each example instead of full gradients",
 		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}))
-	SVRG = spec(finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
-		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013; with l1 the step of Xiao, Zhang, SIAM J. Optim. 2014", with(nil))
-	SAGA = spec(finitesum.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
-		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil))
-	Katyusha = spec(finitesum.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
-		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil))
 )

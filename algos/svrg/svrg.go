@@ -29,7 +29,7 @@ import (
 // step, and then runs epochs on it, one step each. The next refresh starts where
 // this one ended. An interrupted epoch is run again from its snapshot.
 //
-// Memory: the examples, for SAGA one number for each, about 12 vectors, and with up
+// Memory: the examples, for saga-sd one number for each, about 12 vectors, and with up
 // to 64 coordinates (1,000 on request) half a Gram matrix. Not safe for concurrent
 // use.
 type Learner struct {
@@ -161,7 +161,7 @@ func (l *Learner) arrive() {
 	l.keepGram()
 	l.solver.Changed(slots...)
 	if l.prob.Ridge == 0 {
-		l.solver.Restart() // or Katyusha's steps would shrink forever
+		l.solver.Restart()
 	}
 }
 

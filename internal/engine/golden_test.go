@@ -30,9 +30,6 @@ var golden = map[string]string{
 	"l1smooth": "d45fd25c1562786c",
 	"svrg-sd":  "81302c04913db621",
 	"saga-sd":  "df940babfd695d3e",
-	"svrg":     "a5aa8a4ce2f2b258",
-	"saga":     "bfe9297965c3be66",
-	"katyusha": "2ec6ee3f46c236df",
 	"ridge":    "b515ee6d8d2250a6",
 
 	// With five classes, one of which is found.

@@ -144,7 +144,7 @@ func largest(a, b []float64) float64 {
 	return m
 }
 
-var methods = []*Method{SVRGSD, SAGASD, SVRG, SAGA, Katyusha}
+var methods = []*Method{SVRGSD, SAGASD}
 
 // Every method finds the minimum of the ridge problem that the normal
 // equations give, on dense and on sparse rows, with and without a bias.
@@ -164,8 +164,9 @@ func TestRidgeOptimum(t *testing.T) {
 				t.Errorf("density %g, bias %g: the direct solution is off by %g", density, bias, e)
 			}
 			best := p.Objective(want)
-			for k, m := range methods {
-				s := solver(p, Params{Method: m, Decrease: .01, Theta: []Rule{byGram, AtStart, byPass}[k%3], Seed: 3})
+			for k, rule := range []Rule{byGram, AtStart, byPass} {
+				m := methods[k%2]
+				s := solver(p, Params{Method: m, Decrease: .01, Theta: rule, Seed: 3})
 				run(t, s, 150)
 				if e := largest(s.X(), want); e > 1e-10 {
 					t.Errorf("%s, density %g, bias %g: off by %g", m, density, bias, e)
@@ -181,7 +182,7 @@ func TestRidgeOptimum(t *testing.T) {
 // In the first epochs the bound must bind, too, and not be absurd.
 func TestBoundIsAbove(t *testing.T) {
 	p := generate(300, 20, 1, 2).with(Squared, .01, .002, 1)
-	for _, m := range []*Method{SVRGSD, SAGASD, SVRG, SAGA, Katyusha} {
+	for _, m := range methods {
 		far := solver(p, Params{Method: m, Seed: 9})
 		run(t, far, 200)
 		best := far.Value()
@@ -246,23 +247,14 @@ func TestLassoAndElasticNet(t *testing.T) {
 	for _, density := range []float64{1, .08} {
 		base := generate(120, 40, density, 4)
 		for _, w := range []struct{ ridge, lasso, bias float64 }{{0, .01, 0}, {0, .01, 1}, {.01, .01, 0}, {.01, .005, 1}} {
-			p, best := base.with(Squared, w.ridge, w.lasso, w.bias), 0.0
+			p := base.with(Squared, w.ridge, w.lasso, w.bias)
 			for _, par := range []Params{
 				{Method: SVRGSD, Decrease: .001, Theta: byGram}, {Method: SVRGSD, Decrease: .05, Theta: AtStart}, {Method: SVRGSD, Variant: Convex, Decrease: .01, Theta: byGram},
-				{Method: SVRGSD, Variant: Strongly}, {Method: SAGASD, Decrease: .01, Theta: byPass}, {Method: SVRG}, {Method: SAGA}, {Method: Katyusha},
+				{Method: SVRGSD, Variant: Strongly}, {Method: SAGASD, Decrease: .01, Theta: byPass},
 			} {
 				par.Seed = 8
 				s := solver(p, par)
-				if par.Method == Katyusha && w.ridge == 0 {
-					run(t, s, 100)
-					// O(1/S²) only, and for F.
-					if gap := p.Objective(s.Output()) - best; gap > 1e-5 || gap < 0 {
-						t.Errorf("katyusha %+v: gap %g", w, gap)
-					}
-					continue
-				}
 				run(t, s, 250)
-				best = p.Objective(s.Output())
 				kkt(t, fmt.Sprintf("%s %+v density %g rule %d variant %d", par.Method, w, density, par.Theta, par.Variant), p, s.Output(), 1e-10)
 			}
 		}
@@ -275,9 +267,6 @@ func TestMarginLosses(t *testing.T) {
 		for _, lasso := range []float64{0, .01} {
 			p := base.with(kind, .02, lasso, 1)
 			for _, m := range methods {
-				if m == SVRG && lasso > 0 {
-					continue
-				}
 				s := solver(p, Params{Method: m, Decrease: .02, Theta: byPass, Seed: 2})
 				run(t, s, 150)
 				kkt(t, fmt.Sprint(m, kind, lasso), p, s.Output(), 1e-10)
@@ -309,7 +298,7 @@ func TestLazyIsDense(t *testing.T) {
 					for e := range 6 {
 						run(t, lazy, 1)
 						run(t, dense, 1)
-						for _, c := range [][2][]float64{{lazy.snap, dense.snap}, {lazy.y, dense.y}, {lazy.z, dense.z}, {lazy.mean, dense.mean}} {
+						for _, c := range [][2][]float64{{lazy.snap, dense.snap}, {lazy.y, dense.y}, {lazy.mean, dense.mean}} {
 							if d := largest(c[0], c[1]); !(d < 1e-10) {
 								t.Fatalf("%s %+v decrease %g epoch %d: %g apart", m, w, decrease, e, d)
 							}
@@ -366,7 +355,7 @@ func TestLossDerivatives(t *testing.T) {
 // A cancelled epoch leaves the solver as it was.
 func TestCancel(t *testing.T) {
 	p := generate(3000, 10, 1, 1).with(Squared, 1e-3, 1e-4, 0)
-	for _, m := range []*Method{SVRGSD, SAGASD, SVRG, SAGA, Katyusha} {
+	for _, m := range methods {
 		a, b := solver(p, Params{Method: m, Seed: 1, Decrease: .001, Theta: byGram}), solver(p, Params{Method: m, Seed: 1, Decrease: .001, Theta: byGram})
 		for range 4 {
 			for asks := 1; ; asks++ {
@@ -376,7 +365,7 @@ func TestCancel(t *testing.T) {
 				}
 			}
 			run(t, b, 1)
-			if !slices.Equal(a.X(), b.X()) || !slices.Equal(a.table, b.table) || !slices.Equal(a.y, b.y) || !slices.Equal(a.z, b.z) || a.epoch != b.epoch {
+			if !slices.Equal(a.X(), b.X()) || !slices.Equal(a.table, b.table) || !slices.Equal(a.y, b.y) || a.epoch != b.epoch {
 				t.Fatalf("%s: a cancelled epoch left something behind", m)
 			}
 		}

@@ -10,44 +10,22 @@ import (
 type Method struct {
 	name        string
 	rate, inner float64 // default settings
-	// What it keeps between epochs besides x~: the vectors y and z, the sum of the
-	// snapshots, and SAGA's table of derivatives with its mean.
-	y, z, sum, table bool
-	sd               bool // momentum and sufficient decrease
-	result           result
-	// epoch runs m inner steps. If it fails, everything in Solver.Fields is
-	// unchanged except the number of passes.
-	epoch func(s *Solver, ctx context.Context, m int) error
+	table       bool    // of derivatives, with its mean, instead of full gradients
 }
-
-// result is the next x~ after m steps.
-type result uint8
-
-const (
-	meanHat result = iota // mean of x^_1 … x^_m
-	last                  // x_m
-)
 
 // String returns the method's name for users.
 func (m *Method) String() string { return m.name }
 
-// SVRG is the method of Johnson and Zhang, "Accelerating Stochastic Gradient
-// Descent using Predictive Variance Reduction" (NIPS 2013), option I. With λ2 > 0
-// it takes the proximal step of Xiao and Zhang (SIAM J. Optim. 2014).
-var SVRG = &Method{name: "svrg", rate: .4, inner: 2, result: last, epoch: (*Solver).descend}
+// SVRGSD is Algorithm 2 of Shang et al.: the method of Johnson and Zhang, "Accelerating
+// Stochastic Gradient Descent using Predictive Variance Reduction" (NIPS 2013), with
+// momentum and sufficient decrease. With λ2 > 0 it takes the proximal step of Xiao and
+// Zhang (SIAM J. Optim. 2014).
+var SVRGSD = &Method{name: "svrg-sd", rate: 1, inner: 2}
 
-// SVRGSD is Algorithm 2 of Shang et al.: SVRG with momentum and
-// sufficient decrease.
-var SVRGSD = &Method{name: "svrg-sd", rate: 1, inner: 2, y: true, sum: true, sd: true, epoch: (*Solver).descend}
-
-// SAGA is the method of Defazio, Bach, Lacoste-Julien, "SAGA: A Fast
-// Incremental Gradient Method with Support for Non-Strongly Convex Composite
-// Objectives" (NIPS 2014).
-var SAGA = &Method{name: "saga", rate: 1. / 3, inner: 1, table: true, result: last, epoch: (*Solver).descend}
-
-// SAGASD is Algorithm 3 of Shang et al.: SAGA with momentum and sufficient
-// decrease.
-var SAGASD = &Method{name: "saga-sd", rate: 1. / 3, inner: 1, table: true, sd: true, epoch: (*Solver).descend}
+// SAGASD is Algorithm 3 of Shang et al.: the method of Defazio, Bach, Lacoste-Julien,
+// "SAGA: A Fast Incremental Gradient Method with Support for Non-Strongly Convex
+// Composite Objectives" (NIPS 2014), with momentum and sufficient decrease.
+var SAGASD = &Method{name: "saga-sd", rate: 1. / 3, inner: 1, table: true}
 
 // Variant is where an epoch of SVRG-SD starts.
 type Variant uint8
@@ -58,8 +36,7 @@ const (
 	Convex                  // at y~: Algorithm 2, merely convex case
 )
 
-// descend is an epoch of all methods except Katyusha. With a new i for each k and
-// μ~ = ∇F(x~),
+// descend is an epoch of m inner steps. With a new i for each k and μ~ = ∇F(x~),
 //
 //	x_0   = x^_0 = x~ (but see Variant)
 //	p~    = ∇f_i(x_{k−1}) − ∇f_i(x~)
@@ -68,12 +45,13 @@ const (
 //	x_k   = y_k + (1−σ) (x^_k − x^_{k−1}),  k = 1 … m                      (7)
 //	y~'   = (x_m − (1−σ) x^_m)/σ
 //
-// with σ = 1 and θ = 1 for methods without momentum and sufficient decrease. For
-// SAGA, e_i is the derivative in the table for row i, g the mean of e_i a_i, and
+// For SAGA-SD, e_i is the derivative in the table for row i, g the mean of e_i a_i, and
 //
 //	d     = loss'(a_iᵀx_{k−1})
 //	p~    = (d − e_i) a_i,  μ~ = g + λ1 x_{k−1}
 //	g    += (d − e_i) a_i/n,  e_i = d
+//
+// If it fails, everything in Solver.Fields is unchanged except the number of passes.
 func (s *Solver) descend(ctx context.Context, m int) error {
 	s.begin(m)
 	for k := range m {
@@ -158,14 +136,10 @@ func (s *Solver) end() {
 	if w.sparse {
 		w.flush()
 	}
-	if s.par.Method.result == last {
-		copy(s.snap, w.x)
-		return
-	}
 	for j, v := range w.sum {
 		s.snap[j] = v / float64(w.m)
 	}
-	if !s.par.Method.sum {
+	if s.par.Method.table {
 		return
 	}
 	for j, v := range w.x {

@@ -5,13 +5,11 @@
 //
 // with the squared loss (ridge, Lasso, elastic net), a smoothed hinge or the
 // logistic loss. The weights w_i are usually 1; otherwise n is their sum. The
-// methods are those of Shang, Liu, Zhou, Cheng, Ng, Yoshida, "Guaranteed Sufficient
-// Decrease for Stochastic Variance Reduced Gradient Optimization" (AISTATS 2018,
-// arXiv 1802.09933), and those that the paper compares with: SVRGSD, SAGASD, SVRG,
-// SAGA, Katyusha. All except Katyusha share an epoch (methods.go) and its
-// step (walk.go, and lazy.go for sparse rows). decrease.go has the sufficient
-// decrease of the SD methods, solver.go what happens between epochs. Gram solves
-// ridge problems directly.
+// methods, SVRGSD and SAGASD, are those of Shang, Liu, Zhou, Cheng, Ng, Yoshida,
+// "Guaranteed Sufficient Decrease for Stochastic Variance Reduced Gradient
+// Optimization" (AISTATS 2018, arXiv 1802.09933). methods.go has their epoch, walk.go
+// its step (lazy.go for sparse rows), decrease.go the sufficient decrease, solver.go
+// what happens between epochs. Gram solves ridge problems directly.
 //
 // Everything is deterministic: an epoch is a function of the solver's state, the
 // rows and the seed. The package knows nothing of streams.

@@ -11,16 +11,15 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
-// Params are a method's settings. The last group applies only to SVRGSD and SAGASD.
+// Params are a method's settings.
 type Params struct {
 	Method *Method
 	Seed   uint64
 	// Rate is the step size times L, the largest curvature of a summand (see
-	// Weighted). 0 is the method's default: 1 for SVRG-SD and Katyusha (whose steps
-	// it multiplies), 1/3 for SAGA and SAGA-SD, 0.4 for SVRG.
+	// Weighted). 0 is the method's default: 1 for SVRG-SD, 1/3 for SAGA-SD.
 	Rate float64
 	// Inner is the number of gradients of summands in an epoch, as a multiple of n.
-	// 0 is the method's default: 2, or 1 for SAGA and SAGA-SD.
+	// 0 is the method's default: 2, or 1 for SAGA-SD.
 	Inner float64
 	// Weighted draws long rows more often, so that L is at most twice the mean
 	// curvature of a summand instead of the largest.
@@ -45,17 +44,16 @@ type Solver struct {
 	par  Params
 	gram *Gram // see UseGram
 
-	// State between epochs; Method says which of it a method has.
+	// State between epochs.
 	snap   []float64 // x~
-	y      []float64 // SVRG-SD: y~ of Convex; Katyusha: y
-	z      []float64 // Katyusha: z
-	sum    []float64 // of the snapshots since the rows last changed
+	y      []float64 // SVRG-SD: y~ of Convex
+	sum    []float64 // SVRG-SD: of the snapshots since the rows last changed
 	summed int
 	epoch  uint64
-	segs   uint64    // epochs since the start or Restart; Katyusha's s
+	segs   uint64    // epochs since the start or Restart; part of every state, but not used
 	halved int       // number of times that the step was halved
-	table  []float64 // SAGA: the derivatives e_i
-	mean   []float64 // SAGA: mean of e_i a_i
+	table  []float64 // SAGA-SD: the derivatives e_i
+	mean   []float64 // SAGA-SD: mean of e_i a_i
 	passes float64
 
 	// What is known about the snapshot; valid says which of it.
@@ -70,8 +68,7 @@ type Solver struct {
 	sample   sampling
 	walk     walk
 	decrease decrease
-	kat      accelerated
-	saved    []float64 // SAGA: table and mean before the epoch
+	saved    []float64 // SAGA-SD: table and mean before the epoch
 }
 
 type validity uint8
@@ -89,9 +86,6 @@ func NewSolver(prob *Problem, par Params) *Solver {
 	}
 	if par.Inner == 0 {
 		par.Inner = par.Method.inner
-	}
-	if !par.Method.sd {
-		par.Sigma, par.Decrease = 1, 0
 	}
 	switch {
 	case par.Method != SVRGSD, par.Variant == Auto && prob.Ridge > 0:
@@ -113,17 +107,14 @@ type vector struct {
 
 // vectors lists those as long as the problem has coordinates.
 func (s *Solver) vectors() []vector {
-	d, m := s.prob.Dim(), s.par.Method
-	wide := func(has bool) int {
-		if has {
-			return d
-		}
-		return 0
+	svrg, saga := s.prob.Dim(), 0
+	if s.par.Method.table {
+		svrg, saga = saga, svrg
 	}
-	return []vector{{"snapshot", &s.snap, d}, {"y", &s.y, wide(m.y)}, {"z", &s.z, wide(m.z)}, {"sum", &s.sum, wide(m.sum)}, {"mean", &s.mean, wide(m.table)}}
+	return []vector{{"snapshot", &s.snap, s.prob.Dim()}, {"y", &s.y, svrg}, {"sum", &s.sum, svrg}, {"mean", &s.mean, saga}}
 }
 
-// Changed says that rows or weights of the problem have changed. SAGA's table
+// Changed says that rows or weights of the problem have changed. SAGA-SD's table
 // entries for the given rows, and for new rows, are computed at the present point.
 func (s *Solver) Changed(slots ...int) {
 	for _, c := range s.vectors() {
@@ -154,11 +145,10 @@ func (s *Solver) Changed(slots ...int) {
 	s.passes++
 }
 
-// Restart restarts Katyusha's momentum for merely convex problems.
+// Restart has the next epoch begin at the snapshot, also for a merely convex problem.
 func (s *Solver) Restart() {
 	s.segs = 0
 	copy(s.y, s.snap)
-	copy(s.z, s.snap)
 }
 
 // UseGram gives the solver the Gram matrix of a problem with the squared loss, to
@@ -233,7 +223,7 @@ func (s *Solver) Epoch(ctx context.Context) error {
 	passes := s.passes
 	// Two steps at least: the mean of x^_1 alone is where the epoch began.
 	m := max(int(math.Round(s.par.Inner*float64(n))), 2)
-	if err := s.par.Method.epoch(s, ctx, m); err != nil {
+	if err := s.descend(ctx, m); err != nil {
 		s.passes = passes
 		return err
 	}
@@ -318,9 +308,10 @@ func (s *Solver) draws(name string) *rng.Source {
 // Fields describes the state between epochs. After decoding, Restored must be
 // called once the problem has the same rows as before and is as wide as X is long.
 func (s *Solver) Fields(f *state.Fields) {
+	var z []float64 // earlier versions had a method that needed it
 	f.Float64s("snapshot", &s.snap)
 	f.Float64s("y", &s.y)
-	f.Float64s("z", &s.z)
+	f.Float64s("z", &z)
 	f.Float64s("sum", &s.sum)
 	f.Int("summed", &s.summed)
 	f.Uint64("epoch", &s.epoch)

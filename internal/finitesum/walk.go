@@ -8,9 +8,8 @@ import (
 // checkEvery is the number of inner steps between checks of the context.
 const checkEvery = 512
 
-// A walk is the iterate of all methods except Katyusha during an epoch. Its step is
-// (8), (5) and (7) of Shang et al.; without momentum and with θ = 1 it is a
-// proximal gradient step:
+// A walk is the iterate during an epoch. Its step is (8), (5) and (7) of Shang et al.;
+// without momentum and with θ = 1 it is a proximal gradient step:
 //
 //	y_k  = soft(x_{k−1} − η (u + grad + λ1 x_{k−1}), η λ2),  u = c a_i
 //	x^_k = θ x_{k−1}
@@ -26,7 +25,7 @@ type walk struct {
 	grad   []float64 // mean of known[i] a_i
 
 	eta, lasso, mom float64 // lasso: η λ2
-	table           bool    // known and grad follow the steps (SAGA)
+	table           bool    // known and grad follow the steps (SAGA-SD)
 	x, hat, sum     []float64
 
 	m, k   int   // total steps, steps done

@@ -256,7 +256,7 @@ func Decode(data []byte) (*Pipeline, error) {
 	if err := state.Decode(body[len(magic):], func(f *state.Fields) { p.fields(f, version, &model) }); err != nil {
 		return nil, fmt.Errorf("encoded predictor: %w", err)
 	}
-	spec, err := registry.Lookup(p.Learner)
+	spec, err := registry.ModelsOf(p.Learner)
 	if err != nil {
 		return nil, fmt.Errorf("encoded predictor: %w", err)
 	}

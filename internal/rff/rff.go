@@ -214,7 +214,6 @@ func (p *Points) Pack(xs []stream.Vec) {
 		for _, i := range p.at {
 			p.nonzeros.Append(int(i), xs[i].Idx, xs[i].Val)
 		}
-		p.nonzeros.Pack()
 		return
 	}
 	if need := len(p.at) * p.dim; cap(p.x) < need {

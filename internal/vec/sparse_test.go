@@ -89,17 +89,12 @@ func TestCosSparse(t *testing.T) {
 		for i, p := range place {
 			copy(want[p*ld:][:to-from], dense[i*ld:])
 		}
-		for _, pack := range []func(){s.Pack, s.packRows, s.packPairs} {
-			if pack(); s.paired && s.dim < 2 {
-				continue
-			}
-			for c := generic; c <= best(); c++ {
-				got, intact := guarded(size, 3)
-				cosSparseOn(c, got, ld, s, w, phase, from, to)
-				if i, ok := same32(got, want); !ok || !intact() {
-					t.Fatalf("round %d, dim %d of %d, n %d, %d to %d, paired %v: %s gives %x for value %d, dense rows %x; guards intact: %v",
-						round, known, dim, n, from, to, s.paired, c, math.Float32bits(got[i]), i, math.Float32bits(want[i]), intact())
-				}
+		for c := generic; c <= best(); c++ {
+			got, intact := guarded(size, 3)
+			cosSparseOn(c, got, ld, s, w, phase, from, to)
+			if i, ok := same32(got, want); !ok || !intact() {
+				t.Fatalf("round %d, dim %d of %d, n %d, %d to %d: %s gives %x for value %d, dense rows %x; guards intact: %v",
+					round, known, dim, n, from, to, c, math.Float32bits(got[i]), i, math.Float32bits(want[i]), intact())
 			}
 		}
 	}
@@ -117,7 +112,6 @@ func TestCosSparseRefuses(t *testing.T) {
 			}()
 			s := &Sparse{}
 			s.Append(0, []int32{index}, []float32{1})
-			s.Pack()
 			CosSparse(make([]float32, 1), 1, s, w, make([]float32, 1), 0, 1)
 		}()
 	}

@@ -148,12 +148,6 @@ func wideAbsoluteAVX512(x *float32, d int, z *float32, out *float64)
 //go:noescape
 func wideExpAVX512(p *float64, n int, c float64)
 
-// productPairsAVX512 adds x·z to the sums of 64 columns of a panel at z for n > 0 pairs
-// of features, each of them with one cell or more; rows of sums are 256 bytes apart.
-//
-//go:noescape
-func productPairsAVX512(z *float32, n int, heads *int32, cells *int32, sums *float32)
-
 // productNonzeros1AVX512 sets out[c] = Σ x·z over n > 0 features for the 64 columns c
 // of panels at z, step bytes apart.
 //
@@ -309,12 +303,6 @@ func wideAbsoluteAVX2(x *float32, d int, z *float32, out *float64)
 //
 //go:noescape
 func wideExpAVX2(p *float64, n int, c float64)
-
-// productPairsAVX2 adds x·z to the sums of 32 columns of a panel at z for n > 0 pairs
-// of features, each of them with one cell or more; rows of sums are 256 bytes apart.
-//
-//go:noescape
-func productPairsAVX2(z *float32, n int, heads *int32, cells *int32, sums *float32)
 
 // productNonzeros1AVX2 sets out[c] = Σ x·z over n > 0 features for the 64 columns c
 // of panels at z, step bytes apart.

@@ -154,7 +154,6 @@ func main() {
 			wideSums(s, o)
 		}
 		wideExp(s)
-		productPairs(s)
 		productNonzeros(s, 1)
 		score(s, 1)
 		if s.wide() {
