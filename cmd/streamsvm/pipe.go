@@ -211,7 +211,7 @@ func (r *replay) pipeLearner() (l pipeLearner, err error) {
 	if l.job.Discovery == nil {
 		l.online, err = trainer.Start(l.job.Options, l.job.Decoder)
 	}
-	return l, badOption(r.c, err)
+	return l, badOption(r.c, err, "")
 }
 
 func (l *pipeLearner) learn(ctx context.Context, payload []byte) error {
