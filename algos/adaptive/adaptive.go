@@ -122,8 +122,15 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	return learned, steps, nil
 }
 
-// look prepares the scores of a few examples by what does not change between them.
-func (l *Learner) look(xs []*stream.Example) {
+// look takes the version that is due, and prepares the scores of a few examples by what does
+// not change between them.
+func (l *Learner) look(xs []*stream.Example) (int, error) {
+	if err := l.takeVersion(); err != nil {
+		return 0, err
+	}
+	if l.mixer != nil {
+		xs = xs[:min(uint64(len(xs)), l.published.next-l.cutting.Seen())]
+	}
 	l.batch, l.recalled = l.batch[:0], l.recalled[:0]
 	vecs, fresh := make([]stream.Vec, len(xs)), false
 	for i, x := range xs {
@@ -142,6 +149,7 @@ func (l *Learner) look(xs []*stream.Example) {
 	for _, e := range l.experts {
 		e.begin(batch)
 	}
+	return len(xs), nil
 }
 
 // prepare completes an input.
@@ -357,7 +365,7 @@ func (l *Learner) turn(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.takeVersion()
+	return nil
 }
 
 // widen lets experts begin again on wide examples.

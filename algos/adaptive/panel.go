@@ -41,8 +41,9 @@ type panel struct {
 
 // aggregator weights what the experts predict.
 type aggregator interface {
-	// look is called before the first of a few examples is learned from.
-	look(xs []*stream.Example)
+	// look is called before the first of a few examples is learned from, and returns how
+	// many of them can be looked at together.
+	look(xs []*stream.Example) (int, error)
 	// one predicts example i of those, and lets all learn from it.
 	one(i int, x *stream.Example) (float64, error)
 	// turn is called after every 16th example, when the machines have been trained.
@@ -162,8 +163,10 @@ func (l *panel) Finish(ctx context.Context) (algos.Report, error) {
 func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) error {
 	ctx = context.WithoutCancel(ctx)
 	for len(xs) > 0 {
-		n := min(len(xs), tick-int(l.cutting.Seen()%tick))
-		l.aggregator.look(xs[:n])
+		n, err := l.aggregator.look(xs[:min(len(xs), tick-int(l.cutting.Seen()%tick))])
+		if err != nil {
+			return err
+		}
 		for i, x := range xs[:n] {
 			f, err := l.aggregator.one(i, x)
 			if err != nil {

@@ -46,7 +46,10 @@ func newRegressor(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	return l, err
 }
 
-func (l *regressor) look(xs []*stream.Example) { l.scoreMachines(xs) }
+func (l *regressor) look(xs []*stream.Example) (int, error) {
+	l.scoreMachines(xs)
+	return len(xs), nil
+}
 
 // one predicts an example, whose predictions by machines are known, and learns
 // from it.
