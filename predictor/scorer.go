@@ -219,6 +219,16 @@ func (s *Scorer) Labels() []string {
 	return s.records.texts
 }
 
+// LabelValues returns the values of Prediction.Label, in the order of Labels: all string,
+// all bool, or all float64. It is nil for a regression and before there is a model.
+func (s *Scorer) LabelValues() []any {
+	s, err := s.Pin()
+	if err != nil {
+		return nil
+	}
+	return slices.Clone(s.records.labels)
+}
+
 // Inputs describes the fields or features that the model expects.
 func (s *Scorer) Inputs() (codec.Inputs, error) {
 	s, err := s.Pin()

@@ -28,12 +28,9 @@ const defaultMaxRows = 100_000
 // internal/app/serve/openapi.json describes them.
 func (p *predict) routes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"POST /predict":    p.ServeHTTP,
-		"GET /status.json": p.statusJSON,
-		"GET /openapi.json": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(serve.OpenAPI)
-		},
+		"POST /predict":     p.ServeHTTP,
+		"GET /status.json":  p.statusJSON,
+		"GET /openapi.json": p.openAPI,
 
 		// The Open Inference Protocol.
 		"GET /v2": func(w http.ResponseWriter, _ *http.Request) {
@@ -305,7 +302,7 @@ func (p *predict) describe(m *serve.Model, s *predictor.Scorer) error {
 		return err
 	}
 	v := s.Current()
-	*m = serve.Model{Name: p.modelName(v), Learner: v.Learner(), Labels: s.Labels(), Inputs: in}
+	*m = serve.Model{Name: p.modelName(v), Learner: v.Learner(), Labels: s.Labels(), LabelValues: s.LabelValues(), Inputs: in}
 	if v.Update.Version != 0 {
 		m.Version = strconv.FormatUint(v.Update.Version, 10)
 	}
@@ -345,6 +342,29 @@ func (p *predict) describeFor(w http.ResponseWriter, r *http.Request, m *serve.M
 		return false
 	}
 	return p.inUse(w, r, m)
+}
+
+// openAPI describes all routes, for the model in use if there is one.
+func (p *predict) openAPI(w http.ResponseWriter, _ *http.Request) {
+	var m *serve.Model
+	if p.ready.Load() {
+		m = new(serve.Model)
+		s, err := p.pin(nil)
+		if err == nil {
+			err = p.describe(m, s)
+		}
+		if err != nil {
+			refuse(w, http.StatusInternalServerError, err)
+			return
+		}
+	}
+	doc, err := serve.OpenAPI(m)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(doc)
 }
 
 func (p *predict) modelMetadata(w http.ResponseWriter, r *http.Request) {

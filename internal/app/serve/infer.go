@@ -27,7 +27,9 @@ type Model struct {
 	// Labels are the classes in the order of their numbers, of two classes the
 	// positive one second. It is nil for a regression.
 	Labels []string
-	Inputs codec.Inputs
+	// LabelValues are the labels as JSON has them; see predictor.Scorer.LabelValues.
+	LabelValues []any
+	Inputs      codec.Inputs
 }
 
 // ErrTooMany is wrapped by the errors about requests with too many rows.
