@@ -182,7 +182,7 @@ func jsonLines(contentType string) bool {
 func appendHead(b []byte, v *predictor.Version) []byte {
 	b = append(b, '{')
 	if name := v.Update.Model; name != "" {
-		b = serve.AppendString(jsonenc.AppendKey(b, "model"), name)
+		b = jsonenc.AppendString(jsonenc.AppendKey(b, "model"), name)
 	}
 	if n := v.Update.Version; n != 0 {
 		b = strconv.AppendUint(jsonenc.AppendKey(b, "version"), n, 10)
@@ -201,11 +201,11 @@ func appendRows(b []byte, rows []predictor.Prediction, first int) []byte {
 		o := &rows[i]
 		b = append(b, '{')
 		if o.ID != "" {
-			b = serve.AppendString(jsonenc.AppendKey(b, "id"), o.ID)
+			b = jsonenc.AppendString(jsonenc.AppendKey(b, "id"), o.ID)
 		}
 		if o.Err != nil {
 			b = strconv.AppendInt(jsonenc.AppendKey(b, "index"), int64(first+i), 10)
-			b = serve.AppendString(jsonenc.AppendKey(b, "error"), o.Err.Error())
+			b = jsonenc.AppendString(jsonenc.AppendKey(b, "error"), o.Err.Error())
 		} else {
 			b = o.AppendFields(b)
 		}
@@ -295,8 +295,13 @@ func (p *predict) modelName(v *predictor.Version) string {
 	return strings.TrimSuffix(name, filepath.Ext(name))
 }
 
-// describe describes the model in use.
-func (p *predict) describe(m *serve.Model, s *predictor.Scorer) error {
+// describe describes the model of s, by default the one in use.
+func (p *predict) describe(m *serve.Model, s *predictor.Scorer) (err error) {
+	if s == nil {
+		if s, err = p.pin(nil); err != nil {
+			return err
+		}
+	}
 	in, err := s.Inputs()
 	if err != nil {
 		return err
@@ -333,11 +338,7 @@ func (p *predict) describeFor(w http.ResponseWriter, r *http.Request, m *serve.M
 		refuse(w, http.StatusServiceUnavailable, errNotReady)
 		return false
 	}
-	s, err := p.pin(nil)
-	if err == nil {
-		err = p.describe(m, s)
-	}
-	if err != nil {
+	if err := p.describe(m, nil); err != nil {
 		refuse(w, http.StatusInternalServerError, err)
 		return false
 	}
@@ -347,19 +348,13 @@ func (p *predict) describeFor(w http.ResponseWriter, r *http.Request, m *serve.M
 // openAPI describes all routes, for the model in use if there is one.
 func (p *predict) openAPI(w http.ResponseWriter, _ *http.Request) {
 	var m *serve.Model
+	var err error
 	if p.ready.Load() {
 		m = new(serve.Model)
-		s, err := p.pin(nil)
-		if err == nil {
-			err = p.describe(m, s)
-		}
-		if err != nil {
-			refuse(w, http.StatusInternalServerError, err)
-			return
-		}
+		err = p.describe(m, nil)
 	}
-	doc, err := serve.OpenAPI(m)
-	if err != nil {
+	doc, bad := serve.OpenAPI(m)
+	if err = errors.Join(err, bad); err != nil {
 		refuse(w, http.StatusInternalServerError, err)
 		return
 	}

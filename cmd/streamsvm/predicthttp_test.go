@@ -20,6 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -221,7 +222,7 @@ func TestAppendAnswer(t *testing.T) {
 		for i := range r.IntN(4) {
 			o := predictor.Prediction{ID: texts[r.IntN(len(texts))], Score: r.NormFloat64(), Value: float64(2*r.IntN(2) - 1)}
 			d := eval.Number(o.Score)
-			p := scored{ID: o.ID, Decision: &d, Label: serve.AppendNumber(nil, o.Value)}
+			p := scored{ID: o.ID, Decision: &d, Label: jsonenc.AppendNumber(nil, o.Value)}
 			if r.IntN(3) == 0 {
 				o.Err = errors.New(texts[r.IntN(len(texts)-1)+1])
 				p = scored{ID: o.ID, Index: &i, Error: o.Err.Error()}
