@@ -105,8 +105,6 @@ func TestServe(t *testing.T) {
 		{"/predict?strict=1", `[{"amount":3,"country":"DE","customer":{"vip":true}},{"amount":3,"country":"DE"}]`, nil, 200, `{"index":1,"error":"feature: missing fields: customer.vip"}]}`},
 		{"/predict?strict", "{\"amount\":3}", []string{"Content-Type", "application/x-ndjson"}, 200, `"error":"feature: missing fields: country, customer.vip"}`},
 		{"/predict?strict=0", `{"foo":1}`, nil, 200, `"unknown":["foo"],"missing":["amount",`},
-		{"/predict?strict=yes", `{}`, nil, 400, `strict is \"yes\", want 1 or 0`},
-		{infer + "?strict", `{"inputs":[{"name":"amount","shape":[2],"datatype":"FP64","data":[3,4]}]}`, nil, 400, "none of 2 examples can be scored; example 1: feature: missing fields: country, customer.vip"},
 		{infer, `{"id":"q","inputs":[{"name":"amount","shape":[3,1],"datatype":"FP64","data":[[3],[null],["x"]]},{"name":"country","shape":[3],"datatype":"BYTES","data":["DE","Čad \"q\"",null]}]}`, nil, 200,
 			`"id":"q","outputs":[{"name":"label","shape":[3],"datatype":"BYTES","data":["`},
 		{infer, `{"inputs":[{"name":"amount","shape":[2],"datatype":"FP64","data":[3,"x"]}]}`, nil, 200, `{"name":"error","shape":[2],"datatype":"BYTES","data":[null,"feature, amount: the text`},
@@ -160,6 +158,13 @@ func TestServe(t *testing.T) {
 		})
 	}
 	all.Wait()
+	for path, want := range map[string]string{
+		"/predict?strict=yes": `strict is \"yes\", want 1 or 0`, infer + "?strict": "example 1: feature: missing fields: country, customer.vip",
+	} {
+		if code, got := post(t, srv.URL+path, `{"inputs":[{"name":"amount","shape":[2],"datatype":"FP64","data":[3,4]}]}`); code != 400 || !strings.Contains(got, want) {
+			t.Errorf("%s: %d %s, want %s", path, code, got, want)
+		}
+	}
 	for path, want := range map[string]string{
 		"/v2": `"extensions":[]`, "/v2/health/ready": `{"ready":true}`, "/v2/models/tx/versions/7": `"versions":["7"]`,
 		"/v2/models/tx": `{"name":"customer.vip","shape":[-1],"datatype":"BOOL"}`, "/v2/models/tx/ready": `{"name":"tx","ready":true}`,
