@@ -106,18 +106,20 @@ func (r *records) compareColumns(columns []string) error {
 		return err
 	}
 	known := append([]string{r.sig.CSV.LabelColumn}, r.sig.CSV.DropColumns...)
+	var fields []string
 	for _, f := range in.Fields {
-		known = append(known, f.Name)
-		if f.Type != string(events.Ignore) && !slices.Contains(columns, f.Name) && len(r.missingColumns) < codec.MaxNames {
-			r.missingColumns = append(r.missingColumns, f.Name)
+		if known = append(known, f.Name); f.Type != string(events.Ignore) {
+			fields = append(fields, f.Name)
 		}
 	}
-	for _, name := range columns {
-		if !slices.Contains(known, name) && len(r.unknownColumns) < codec.MaxNames {
-			r.unknownColumns = append(r.unknownColumns, name)
-		}
-	}
+	r.unknownColumns, r.missingColumns = without(columns, known), without(fields, columns)
 	return nil
+}
+
+// without returns the names that are not among others, up to codec.MaxNames.
+func without(names, others []string) []string {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+	return names[:min(len(names), codec.MaxNames)]
 }
 
 // compare compares the fields of a record that has been decoded with those of the model;
@@ -132,20 +134,17 @@ func (r *records) compare(record []byte, inJSON bool) (unknown, missing []string
 // fieldsError returns the error about fields that are unknown or missing, nil if there
 // are none.
 func fieldsError(unknown, missing []string) error {
-	if len(unknown)+len(missing) == 0 {
-		return nil
-	}
-	e := &stream.FieldError{Stage: stream.StageFeature, Reason: stream.ReasonOther}
 	var parts []string
 	if len(unknown) > 0 {
 		parts = append(parts, "unknown fields: "+strings.Join(unknown, ", "))
 	}
 	if len(missing) > 0 {
-		e.Reason = stream.ReasonMissing
 		parts = append(parts, "missing fields: "+strings.Join(missing, ", "))
 	}
-	e.Err = errors.New(strings.Join(parts, "; "))
-	return e
+	if parts == nil {
+		return nil
+	}
+	return &stream.FieldError{Stage: stream.StageFeature, Reason: stream.ReasonOther, Err: errors.New(strings.Join(parts, "; "))}
 }
 
 // open creates the codecs.

@@ -219,6 +219,16 @@ func (s *Scorer) Labels() []string {
 	return s.records.texts
 }
 
+// LabelValues returns the values of Prediction.Label, in the order of Labels: all string,
+// all bool, or all float64. It is nil for a regression and before there is a model.
+func (s *Scorer) LabelValues() []any {
+	s, err := s.Pin()
+	if err != nil {
+		return nil
+	}
+	return slices.Clone(s.records.labels)
+}
+
 // Inputs describes the fields or features that the model expects.
 func (s *Scorer) Inputs() (codec.Inputs, error) {
 	s, err := s.Pin()
@@ -346,14 +356,13 @@ func (s *Scorer) ScoreBatch(ctx context.Context, b *Batch) error {
 		}
 		if b.Fields != IgnoreFields {
 			p.Unknown, p.Missing = r.compare(b.Records[i].Value, b.JSON)
-			if p.Err = fieldsError(p.Unknown, p.Missing); b.Fields == ReportFields {
-				p.Err = nil
-			} else if p.Err != nil {
-				p.ID = ex.ID
-				continue
+			if b.Fields == RefuseFields {
+				p.Err = fieldsError(p.Unknown, p.Missing)
 			}
 		}
-		p.ID, p.Y, p.Class, p.Labelled = ex.ID, ex.Y, ex.Class, ex.Labelled
+		if p.ID, p.Y, p.Class, p.Labelled = ex.ID, ex.Y, ex.Class, ex.Labelled; p.Err != nil {
+			continue
+		}
 		b.xs, b.at = append(b.xs, ex.X), append(b.at, i)
 	}
 	b.hand = 0

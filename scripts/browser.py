@@ -103,21 +103,22 @@ class Service(Processes):
 
     def __init__(self, d, evil, count, rate):
         super().__init__(d)
-        self.file, self.count = os.path.join(d, "payments.json"), count
-        with open(self.file, "w") as f:
-            for e in events(count, count // 2):
+        self.file, first, rest = (os.path.join(d, name) for name in ("payments.json", "first.json", "rest.json"))
+        with open(self.file, "w") as f, open(first, "w") as f1, open(rest, "w") as f2:
+            for i, e in enumerate(events(count, count // 2)):
                 if not evil:
                     del e[EVIL]
-                f.write(json.dumps(e) + "\n")
+                for to in (f, f2 if i >= 1000 else f1):
+                    to.write(json.dumps(e) + "\n")
         broker, self.train, self.predict = free(), free(), free()
         common = ["--brokers", broker]
         self.start("broker", "--data-dir", "b", "--addr", broker)
         self.until("a broker", lambda: listens(broker))
-        self.run("copy", self.file, "--topic", "payments", "--partitions", "1", "--limit", "1000", *common)
+        self.run("copy", first, "--topic", "payments", "--partitions", "1", *common)
         self.start("train", "--topics", "payments", "--label", "is_fraud", "--model-topic", "models", "--model-name", "payments", "--checkpoint", "state",
                    "--checkpoint-interval", "3s", "--listen", self.train, *common)
         self.start("predict", "--model-topic", "models", "--topics", "payments", "--predictions-topic", "predictions", "--listen", self.predict, *common)
-        self.start("copy", self.file, "--topic", "payments", "--rate", str(rate), *common)
+        self.start("copy", rest, "--topic", "payments", "--rate", str(rate), *common)
 
     def replay(self, out, *more):
         self.run("replay", self.file, "--label", "is_fraud", "--report", out, *more)

@@ -40,6 +40,9 @@ type Job struct {
 	// records and labels have to know. Both decoders are made from what it finds
 	// or, after a restart, from what the checkpoint says was found.
 	Discovery *codec.Discovery
+	// Accept, if not nil, is called before the first example is learned from, with a
+	// description of the records. Its error ends the run.
+	Accept func(codec.Signature) error
 	// Schemas, if not nil, has the schemas that records refer to; the options of
 	// Discovery must name the same one. Known schemas are kept in checkpoints and,
 	// if there is a recording, in a file beside it.
@@ -257,7 +260,10 @@ func (r *run) start(ctx context.Context) (err error) {
 			}
 		}
 	}
-	return r.discover(ctx)
+	if err := r.discover(ctx); err != nil || r.Accept == nil {
+		return err
+	}
+	return r.Accept(codec.SignatureOf(r.Decoder))
 }
 
 // prepare validates the job and creates what needs no I/O.

@@ -18,6 +18,7 @@ func init() {
 	exporters["onnx"] = exporter{
 		text: `--format onnx writes an ONNX model, from the fields of an event, or a vector, to
 label and probability. docs/onnx.md says which models it supports.`,
+		check: onnx.CheckSchema,
 		convert: func(plain []byte, maxNumbers int) ([]byte, error) {
 			m, err := onnx.Convert(plain, onnx.Options{MaxNumbers: maxNumbers})
 			var refused *onnx.RefusedError

@@ -56,6 +56,10 @@ func (t *train) plan() *doctor.Plan {
 		ModelTopic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, DeadLetters: t.dlq, Predictions: t.predictions, Tolerant: t.tolerance != "none", SkipTombstones: t.tombstones == "skip",
 		Checkpoint: t.checkpoint, Retain: t.retain, Codec: cmp.Or(t.codecFlags.name, defaultCodec),
 		Summary: fmt.Sprintf("learner %s, preset %s", t.learner, t.preset),
+		Exports: map[string]func(string) error{}, RequireExport: t.requireExport,
+	}
+	for form, e := range exporters {
+		p.Exports[form] = e.check
 	}
 	if t.learnFlags.join.used() {
 		p.Labels = t.learnFlags.join.topic

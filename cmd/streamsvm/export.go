@@ -151,6 +151,8 @@ const formJSON = "json"
 type exporter struct {
 	text    string // for the help of the command
 	convert func(plain []byte, maxNumbers int) ([]byte, error)
+	// check returns why no model of events with the schema can be exported.
+	check func(schema string) error
 }
 
 // exporters are the further forms of an export, by name. Packages in contrib have

@@ -144,14 +144,14 @@ func TestModelExportONNX(t *testing.T) {
 	}
 	var texts strings.Builder
 	for i := range 400 {
-		fmt.Fprintf(&texts, `{"message":"order number %d is %s","y":%d}`+"\n", i, []string{"late again", "here at last"}[i%2], i%2)
+		fmt.Fprintf(&texts, `{"words":["order","a%d",%q],"y":%d}`+"\n", i%9, []string{"late", "here"}[i%2], i%2)
 	}
 	wordy := filepath.Join(t.TempDir(), "wordy.ssm")
 	must(t, append([]string{"replay", save(t, "texts.jsonl", texts.String()), "--model", wordy}, learn...)...)
 	file := filepath.Join(t.TempDir(), "wordy.onnx")
 	code, _, errText := streamsvm(t.Context(), "model", "export", wordy, "--format", "onnx", "--out", file)
-	if _, err := os.Stat(file); code != int(cli.Data) || !strings.Contains(errText, "field message is text") || err == nil {
-		t.Errorf("a field of text: exit code %d, %s, file %v", code, errText, err)
+	if _, err := os.Stat(file); code != int(cli.Data) || !strings.Contains(errText, "field words is a list of categories") || err == nil {
+		t.Errorf("a list of texts: exit code %d, %s, file %v", code, errText, err)
 	}
 }
 
@@ -292,4 +292,29 @@ func modelLine(out string) string {
 		}
 	}
 	return ""
+}
+
+// TestRequireExport: train refuses before it learns, and doctor says so, what no model
+// of the records could be exported for.
+func TestRequireExport(t *testing.T) {
+	c := newCluster(t)
+	topic, dir := c.name(), t.TempDir()
+	var b strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&b, `{"amount":%d,"note":"word%d and more of them","tags":["a","b%d"],"fraud":%t}`+"\n", i%50, i, i%3, i%50 > 25)
+	}
+	in, events := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "events.yaml")
+	write(t, in, b.String())
+	write(t, events, "label: fraud\nfeatures: {amount: numeric, tags: ignore, note: text}\n")
+	c.run("copy", in, "--topic", topic, "--partitions", "1", "-q")
+	const why = "field tags is a list of categories"
+	train := append([]string{"--topics", topic, "--brokers", strings.Join(c.brokers, ","), "--label", "fraud", "--require-export", "onnx"}, learn...)
+	fails(t, append([]string{"train", "--until-end"}, train...), "--require-export onnx: ", why)
+	if code, out, _ := streamsvm(t.Context(), append([]string{"doctor"}, train...)...); code == 0 || !strings.Contains(out, "FAIL  export: ") || !strings.Contains(out, why) {
+		t.Errorf("doctor: exit code %d: %s", code, out)
+	}
+	if out := c.run("doctor", "--topics", topic, "--label", "fraud"); !strings.Contains(out, "models cannot be exported as onnx: ") || !strings.Contains(out, why) {
+		t.Errorf("doctor without the flag: %s", out)
+	}
+	must(t, append([]string{"train", "--until-end", "--events", events}, append(train[:4:4], train[6:]...)...)...)
 }

@@ -28,12 +28,9 @@ const defaultMaxRows = 100_000
 // internal/app/serve/openapi.json describes them.
 func (p *predict) routes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"POST /predict":    p.ServeHTTP,
-		"GET /status.json": p.statusJSON,
-		"GET /openapi.json": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(serve.OpenAPI)
-		},
+		"POST /predict":     p.ServeHTTP,
+		"GET /status.json":  p.statusJSON,
+		"GET /openapi.json": p.openAPI,
 
 		// The Open Inference Protocol.
 		"GET /v2": func(w http.ResponseWriter, _ *http.Request) {
@@ -185,7 +182,7 @@ func jsonLines(contentType string) bool {
 func appendHead(b []byte, v *predictor.Version) []byte {
 	b = append(b, '{')
 	if name := v.Update.Model; name != "" {
-		b = serve.AppendString(jsonenc.AppendKey(b, "model"), name)
+		b = jsonenc.AppendString(jsonenc.AppendKey(b, "model"), name)
 	}
 	if n := v.Update.Version; n != 0 {
 		b = strconv.AppendUint(jsonenc.AppendKey(b, "version"), n, 10)
@@ -204,11 +201,11 @@ func appendRows(b []byte, rows []predictor.Prediction, first int) []byte {
 		o := &rows[i]
 		b = append(b, '{')
 		if o.ID != "" {
-			b = serve.AppendString(jsonenc.AppendKey(b, "id"), o.ID)
+			b = jsonenc.AppendString(jsonenc.AppendKey(b, "id"), o.ID)
 		}
 		if o.Err != nil {
 			b = strconv.AppendInt(jsonenc.AppendKey(b, "index"), int64(first+i), 10)
-			b = serve.AppendString(jsonenc.AppendKey(b, "error"), o.Err.Error())
+			b = jsonenc.AppendString(jsonenc.AppendKey(b, "error"), o.Err.Error())
 		} else {
 			b = o.AppendFields(b)
 		}
@@ -298,14 +295,19 @@ func (p *predict) modelName(v *predictor.Version) string {
 	return strings.TrimSuffix(name, filepath.Ext(name))
 }
 
-// describe describes the model in use.
-func (p *predict) describe(m *serve.Model, s *predictor.Scorer) error {
+// describe describes the model of s, by default the one in use.
+func (p *predict) describe(m *serve.Model, s *predictor.Scorer) (err error) {
+	if s == nil {
+		if s, err = p.pin(nil); err != nil {
+			return err
+		}
+	}
 	in, err := s.Inputs()
 	if err != nil {
 		return err
 	}
 	v := s.Current()
-	*m = serve.Model{Name: p.modelName(v), Learner: v.Learner(), Labels: s.Labels(), Inputs: in}
+	*m = serve.Model{Name: p.modelName(v), Learner: v.Learner(), Labels: s.Labels(), LabelValues: s.LabelValues(), Inputs: in}
 	if v.Update.Version != 0 {
 		m.Version = strconv.FormatUint(v.Update.Version, 10)
 	}
@@ -336,15 +338,28 @@ func (p *predict) describeFor(w http.ResponseWriter, r *http.Request, m *serve.M
 		refuse(w, http.StatusServiceUnavailable, errNotReady)
 		return false
 	}
-	s, err := p.pin(nil)
-	if err == nil {
-		err = p.describe(m, s)
-	}
-	if err != nil {
+	if err := p.describe(m, nil); err != nil {
 		refuse(w, http.StatusInternalServerError, err)
 		return false
 	}
 	return p.inUse(w, r, m)
+}
+
+// openAPI describes all routes, for the model in use if there is one.
+func (p *predict) openAPI(w http.ResponseWriter, _ *http.Request) {
+	var m *serve.Model
+	var err error
+	if p.ready.Load() {
+		m = new(serve.Model)
+		err = p.describe(m, nil)
+	}
+	doc, bad := serve.OpenAPI(m)
+	if err = errors.Join(err, bad); err != nil {
+		refuse(w, http.StatusInternalServerError, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(doc)
 }
 
 func (p *predict) modelMetadata(w http.ResponseWriter, r *http.Request) {

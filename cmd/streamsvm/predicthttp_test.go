@@ -20,6 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -104,8 +105,6 @@ func TestServe(t *testing.T) {
 		{"/predict?strict=1", `[{"amount":3,"country":"DE","customer":{"vip":true}},{"amount":3,"country":"DE"}]`, nil, 200, `{"index":1,"error":"feature: missing fields: customer.vip"}]}`},
 		{"/predict?strict", "{\"amount\":3}", []string{"Content-Type", "application/x-ndjson"}, 200, `"error":"feature: missing fields: country, customer.vip"}`},
 		{"/predict?strict=0", `{"foo":1}`, nil, 200, `"unknown":["foo"],"missing":["amount",`},
-		{"/predict?strict=yes", `{}`, nil, 400, `strict is \"yes\", want 1 or 0`},
-		{infer + "?strict", `{"inputs":[{"name":"amount","shape":[2],"datatype":"FP64","data":[3,4]}]}`, nil, 400, "none of 2 examples can be scored; example 1: feature: missing fields: country, customer.vip"},
 		{infer, `{"id":"q","inputs":[{"name":"amount","shape":[3,1],"datatype":"FP64","data":[[3],[null],["x"]]},{"name":"country","shape":[3],"datatype":"BYTES","data":["DE","Čad \"q\"",null]}]}`, nil, 200,
 			`"id":"q","outputs":[{"name":"label","shape":[3],"datatype":"BYTES","data":["`},
 		{infer, `{"inputs":[{"name":"amount","shape":[2],"datatype":"FP64","data":[3,"x"]}]}`, nil, 200, `{"name":"error","shape":[2],"datatype":"BYTES","data":[null,"feature, amount: the text`},
@@ -160,9 +159,16 @@ func TestServe(t *testing.T) {
 	}
 	all.Wait()
 	for path, want := range map[string]string{
+		"/predict?strict=yes": `strict is \"yes\", want 1 or 0`, infer + "?strict": "example 1: feature: missing fields: country, customer.vip",
+	} {
+		if code, got := post(t, srv.URL+path, `{"inputs":[{"name":"amount","shape":[2],"datatype":"FP64","data":[3,4]}]}`); code != 400 || !strings.Contains(got, want) {
+			t.Errorf("%s: %d %s, want %s", path, code, got, want)
+		}
+	}
+	for path, want := range map[string]string{
 		"/v2": `"extensions":[]`, "/v2/health/ready": `{"ready":true}`, "/v2/models/tx/versions/7": `"versions":["7"]`,
 		"/v2/models/tx": `{"name":"customer.vip","shape":[-1],"datatype":"BOOL"}`, "/v2/models/tx/ready": `{"name":"tx","ready":true}`,
-		"/status.json": `"model":{"name":"tx","version":7,`, "/openapi.json": `"openapi": "3.1.0"`,
+		"/status.json": `"model":{"name":"tx","version":7,`, "/openapi.json": `"customer.vip": {`,
 	} {
 		w := httptest.NewRecorder()
 		srv.Config.Handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -177,7 +183,11 @@ func TestOpenAPI(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	if err := json.Unmarshal(serve.OpenAPI, &doc); err != nil {
+	text, err := serve.OpenAPI(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"GET /metrics", "GET /healthz", "GET /readyz", "GET /version"} // of newServer
@@ -217,7 +227,7 @@ func TestAppendAnswer(t *testing.T) {
 		for i := range r.IntN(4) {
 			o := predictor.Prediction{ID: texts[r.IntN(len(texts))], Score: r.NormFloat64(), Value: float64(2*r.IntN(2) - 1)}
 			d := eval.Number(o.Score)
-			p := scored{ID: o.ID, Decision: &d, Label: serve.AppendNumber(nil, o.Value)}
+			p := scored{ID: o.ID, Decision: &d, Label: jsonenc.AppendNumber(nil, o.Value)}
 			if r.IntN(3) == 0 {
 				o.Err = errors.New(texts[r.IntN(len(texts)-1)+1])
 				p = scored{ID: o.ID, Index: &i, Error: o.Err.Error()}

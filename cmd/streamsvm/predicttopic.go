@@ -20,6 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
+	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -143,7 +144,7 @@ func (o *outgoing) appendKept(b []byte, r *stream.Record, row *predictor.Predict
 			field = serve.Find(value, root+"."+name)
 		}
 		if json.Valid(field) { // what is there is not looked at in all places
-			b = append(append(serve.AppendString(separated(b), name), ':'), field...)
+			b = append(append(jsonenc.AppendString(separated(b), name), ':'), field...)
 		}
 	}
 	return append(b, "}}"...)

@@ -23,6 +23,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/stream/statetopic"
 	"github.com/streamsvm/streamsvm/trainer"
@@ -57,6 +58,7 @@ type train struct {
 	tolerance, dlq      string
 	listen              string
 	pprof               bool
+	requireExport       string
 	shutdown            time.Duration
 
 	c *cli.Call
@@ -140,6 +142,7 @@ func (t *train) define(f *cli.Flags) {
 		f.BoolVar(&t.yes, "yes", false, "do not ask before --restart")
 		f.StringVar(&t.predictions, "predictions-topic", "", predictionsUsage)
 		f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
+		f.Choice(&t.requireExport, "require-export", "", exportForms(), "do not start if fields of the records cannot be exported in this form")
 		f.StringVar(&t.listen, "listen", "", listenUsage)
 		f.BoolVar(&t.pprof, "pprof", false, "serve profiles of the process under /debug/pprof/ too")
 		t.adminFlags.define(f)
@@ -325,6 +328,17 @@ func (t *train) job() (trainer.Job, error) {
 		return job, err
 	}
 	job.ShutdownTimeout = t.shutdown
+	if check := exporters[t.requireExport].check; check != nil {
+		job.Accept = func(sig codec.Signature) error {
+			if sig.Schema == "" {
+				return nil
+			}
+			if err := check(sig.Schema); err != nil {
+				return cli.Failf(cli.Data, "--require-export %s: %w; leave such fields out with --events, as type ignore", t.requireExport, err)
+			}
+			return nil
+		}
+	}
 	return job, nil
 }
 

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -40,6 +41,32 @@ func (c *converter) events(text []byte) (x ref, n int, err error) {
 		return "", 0, refuse("events have no field that is a feature")
 	}
 	return c.concat(1, blocks...), s.Dim(), nil
+}
+
+// CheckSchema returns why models of events with the schema have no ONNX form, whatever
+// they learn: a *RefusedError that names all fields at fault. A model may still be
+// refused for its size.
+func CheckSchema(schema string) error {
+	s, err := events.Parse(schema)
+	if err != nil {
+		return err
+	}
+	e := &encoder{converter: &converter{graph: newGraph()}, schema: s}
+	var reasons []string
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		var refused *RefusedError
+		if f.Type == events.Ignore {
+			continue
+		}
+		if _, err := e.field(f); errors.As(err, &refused) {
+			reasons = append(reasons, refused.Reason)
+		}
+	}
+	if len(reasons) > 0 {
+		return refuse("%s", strings.Join(reasons, "; "))
+	}
+	return nil
 }
 
 // encoder makes what package event does with a row.
@@ -151,7 +178,7 @@ func (e *encoder) field(f *events.Field) ([]ref, error) {
 	case events.Timestamp:
 		return e.time(f, e.take(f, "double", 1)), nil
 	case events.HashedText:
-		return nil, refuse("field %s is text, whose words no portable operator finds", f.Name)
+		return []ref{e.words(f, e.take(f, "string", 1))}, nil
 	case events.Tags:
 		return nil, refuse("field %s is a list of categories, of any length", f.Name)
 	}
@@ -212,12 +239,8 @@ func (e *encoder) refuse(x, rows ref) ref { return e.op("Where", rows, e.scalar(
 
 // hashed returns a column for each slot and for what is missing.
 func (e *encoder) hashed(f *events.Field, x ref) []ref {
-	e.texts = true
-	name := e.op("StringConcat", e.tensor([]string{f.Name + "="}, 1), x)
-	h := e.cast(e.node(domainMicrosoft, "MurmurHash3", []attr{{"positive", 0}, {"seed", 0}}, name), typeInt64)
-	slot := e.op("Mod", e.op("Abs", h), e.ints(int64(f.Hash)))
-	sign := e.op("Where", e.op("Less", h, e.ints(0)), e.scalar(-half), e.scalar(half))
-	hot := e.op("Mul", e.oneHot(slot, f.Hash), sign)
+	slot, sign := e.slots(f, x)
+	hot := e.op("Mul", e.oneHot(slot, f.Hash), e.op("Mul", sign, e.scalar(half)))
 	missing := e.cast(e.encode(x, []string{""}, []int64{1}, 0), typeBool) // [N,1]
 	if e.missing(f) == events.Refuse {
 		hot = e.refuse(hot, missing)
@@ -228,6 +251,38 @@ func (e *encoder) hashed(f *events.Field, x ref) []ref {
 		return []ref{hot}
 	}
 	return []ref{hot, e.op("Mul", e.cast(missing, typeDouble), e.scalar(half))}
+}
+
+// slots returns the slot of each text of x and its sign, in the shape of x.
+func (e *encoder) slots(f *events.Field, x ref) (slot, sign ref) {
+	e.texts = true
+	name := e.op("StringConcat", e.tensor([]string{f.Name + "="}, 1), x)
+	h := e.cast(e.node(domainMicrosoft, "MurmurHash3", []attr{{"positive", 0}, {"seed", 0}}, name), typeInt64)
+	return e.op("Mod", e.op("Abs", h), e.ints(int64(f.Hash))), e.op("Where", e.op("Less", h, e.ints(0)), e.scalar(-1), e.scalar(1))
+}
+
+// words returns the counts of the words of x, [N,1], with signs and norm 1. Rows with a
+// word of more than 64 bytes are refused: the rest of such a word cannot be cut off.
+func (e *encoder) words(f *events.Field, x ref) ref {
+	// A column of padding keeps the operators from tensors of no text.
+	all := e.op("Shape", x)
+	words := e.node(domainMicrosoft, "Tokenizer", []attr{{"mark", 0}, {"mincharnum", 1}, {"pad_value", ""}, {"tokenexp", "(?:[A-Za-z0-9]|[^\\x00-\\x7f])+"}}, e.op("Reshape", x, e.ints(-1)))
+	known := Value{Name: string(words), Type: "string", Shape: []int64{-1}}
+	e.infos.bytes(13, known.info())
+	words = e.concat(1, words, e.op("Expand", e.tensor([]string{""}, 1, 1), all)) // [N,K]
+	// In the locale C only letters of ASCII have a lower case.
+	list := e.node("", "StringNormalizer", []attr{{"case_change_action", "LOWER"}, {"is_case_sensitive", 1}, {"locale", "C"}}, e.op("Reshape", words, e.ints(-1)))
+	slot, sign := e.slots(f, e.op("Reshape", list, e.op("Shape", words)))
+	sign = e.op("Where", e.cast(e.encode(words, []string{""}, []int64{1}, 0), typeBool), e.scalar(0), sign)
+	zeros := e.op("Expand", e.tensor(make([]float64, f.Hash), 1, f.Hash), all)
+	counts := e.node("", "ScatterElements", []attr{{"axis", 1}, {"reduction", "add"}}, zeros, slot, sign)
+	norm := e.op("Sqrt", e.sum(e.op("Mul", counts, counts)))
+	v := e.op("Mul", counts, e.round(e.op("Div", e.scalar(1), e.op("Max", norm, e.scalar(1)))))
+	wrong := e.count(e.node("", "RegexFullMatch", []attr{{"pattern", "\\C{65,}"}}, words))
+	if e.missing(f) == events.Refuse {
+		wrong = e.op("Add", wrong, e.cast(e.encode(x, []string{""}, []int64{1}, 0), typeDouble))
+	}
+	return e.refuse(e.round(v), e.op("Greater", wrong, e.scalar(0)))
 }
 
 // time returns sine and cosine of each part of a time.

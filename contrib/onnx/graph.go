@@ -13,6 +13,7 @@ type ref string
 // which they are computed.
 type graph struct {
 	nodes, tensors message // fields 1 and 5 of GraphProto
+	infos          message // field 13: types of what standard tools do not know
 	inputs         []Value
 	outputs        []Value
 	names          int
@@ -186,6 +187,7 @@ func (g *graph) model(name, producer string, version int64, metas []meta) []byte
 	graph := append(message{}, g.nodes...)
 	graph.text(2, name)
 	graph = append(graph, g.tensors...)
+	graph = append(graph, g.infos...)
 	for i := range g.inputs {
 		graph.bytes(11, g.inputs[i].info())
 	}

@@ -549,6 +549,7 @@ var eventSchemas = map[string]string{
 		{"name":"amount","type":"numeric","means":[2.5],"gaps":[false]},
 		{"name":"country","type":"categorical","categories":["BR","DE","FR"],"gaps":[false]},
 		{"name":"id","type":"ignore"},
+		{"name":"message","type":"text","hash":8},
 		{"name":"value","type":"numeric","transform":"log1p","clip":[-5,900],"means":[1.5],"gaps":[true]},
 		{"name":"vip","type":"boolean","means":[0.25],"gaps":[true]}]}`,
 	"full": `{"label":"y","invalid":"missing","fields":[
@@ -556,6 +557,7 @@ var eventSchemas = map[string]string{
 		{"name":"country","type":"categorical","unknown":"zero","categories":["BR","DE","FR"],"gaps":[true]},
 		{"name":"list","type":"array","means":[0.5,-1,2],"gaps":[true,false,true]},
 		{"name":"merchant","type":"categorical","hash":16,"gaps":[true]},
+		{"name":"message","type":"text","hash":32},
 		{"name":"seen","type":"time","unit":"s","parts":["weekday"],"gaps":[false]},
 		{"name":"value","type":"numeric","transform":"log1p","means":[1.5],"gaps":[true]},
 		{"name":"vip","type":"boolean","means":[0.25],"gaps":[false]},
@@ -565,6 +567,7 @@ var eventSchemas = map[string]string{
 		{"name":"country","type":"categorical","categories":["BR","DE","FR"],"gaps":[false]},
 		{"name":"list","type":"array","means":[0.5,-1,2],"gaps":[false,false,false]},
 		{"name":"merchant","type":"categorical","hash":16,"gaps":[false]},
+		{"name":"message","type":"text","hash":16},
 		{"name":"vip","type":"boolean","missing":"mean","means":[0.25],"gaps":[false]},
 		{"name":"when","type":"time","unit":"ms","parts":["hour"],"gaps":[false]}]}`,
 }
@@ -577,7 +580,18 @@ func drawn(r *rand.Rand, odd float64) map[string]any {
 		"list": []any{r.NormFloat64(), r.NormFloat64(), r.Float64()},
 		"when": r.Int64N(4e12) - 1e12, "seen": float64(r.Int64N(4e9)-1e9) + r.Float64(),
 	}
-	for _, k := range []string{"amount", "value", "vip", "country", "merchant", "list", "when", "seen"} {
+	words := []string{"Hello, ", "WORLD", " world", "...", "Straße ", "日本語", "ÄÖ ", "7x\t", "the ", "THE-", strings.Repeat("y", 64) + "\n"}
+	text := ""
+	for range 1 + r.IntN(12) {
+		text += words[r.IntN(len(words))]
+	}
+	for _, word := range wordsOf(text) {
+		if len(word) > 64 {
+			text = "?"
+		}
+	}
+	e["message"] = text
+	for _, k := range []string{"amount", "value", "vip", "country", "merchant", "message", "list", "when", "seen"} {
 		if r.Float64() < odd {
 			delete(e, k)
 		}
@@ -601,6 +615,13 @@ func drawn(r *rand.Rand, odd float64) map[string]any {
 		e["list"].([]any)[0] = -1e99
 	}
 	return e
+}
+
+// wordsOf returns the words of a text.
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(text, func(c rune) bool {
+		return c < 0x80 && !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9')
+	})
 }
 
 // asInputs returns events as a client gives them to the model of a schema: NaN

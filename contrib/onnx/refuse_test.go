@@ -43,7 +43,6 @@ func TestRefused(t *testing.T) {
 		doc  []byte
 		text string
 	}{
-		{document(9, field(`{"name":"message","type":"text","hash":9}`), "", linearModel), "field message is text"},
 		{document(2, field(`{"name":"tags","type":"tags","categories":["a"],"gaps":[false]}`), "", linearModel), "field tags is a list of categories"},
 		{document(0, field(`{"name":"id","type":"ignore"}`), "", linearModel), "no field that is a feature"},
 		{document(60000, "", "", laplacian), "20 support vectors and 60000 features would take 1200000 numbers for each row, the limit is 1048576"},
@@ -152,5 +151,30 @@ func TestEnsemble(t *testing.T) {
 		if err := answers.Decode(&got); err != nil || len(got.Decision) != 1 || !(math.Abs(got.Decision[0]-f) <= 1e-6) {
 			t.Errorf("model %d: %v, want %v: %v", i, got.Decision, f, err)
 		}
+	}
+}
+
+// TestText: a row with a word of more than 64 bytes has no decision, nor has one without
+// text if that is refused, and no row has a text.
+func TestText(t *testing.T) {
+	python, dir := onnxPython(t), t.TempDir()
+	for i, c := range []struct{ missing, texts string }{{"mean", `["a ` + strings.Repeat("é", 32) + `","a ` + strings.Repeat("é", 33) + `",""]`}, {"refuse", `["a","",""]`}, {"mean", `["","?","-"]`}} {
+		schema := fmt.Sprintf(`{"label":"y","fields":[{"name":"m","type":"text","hash":2,"missing":%q}]}`, c.missing)
+		m, err := onnx.Convert(document(2, schema, "", linearModel), onnx.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, data := range map[string][]byte{"onnx": m.Bytes, "json": []byte(`[{"name":"m","type":"string","shape":[3,1],"data":` + c.texts + `}]`)} {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.%s", i, name)), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := `{"label": [1.0, null, 1.0], "decision": [3.1213203072547913, null, 1.0]}
+{"label": [1.0, null, null], "decision": [3.0, null, null]}
+{"label": [1.0, 1.0, 1.0], "decision": [1.0, 1.0, 1.0]}
+`
+	if got := run(t, python, dir, 3); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

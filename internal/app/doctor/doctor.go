@@ -50,6 +50,10 @@ type Plan struct {
 	Tolerant bool                        // records that cannot be read do not end the run
 	// SkipTombstones says that records without a value are skipped.
 	SkipTombstones bool
+	// Exports check, by the name of a form, whether models of events with a schema can
+	// be exported. RequireExport names the form that train insists on.
+	Exports       map[string]func(schema string) error
+	RequireExport string
 	// Train returns the command line of train with other settings; an empty one is
 	// left out.
 	Train func(change map[string]string) string

@@ -310,6 +310,18 @@ func (r *recordReport) report(out, asSet *reading) {
 		}
 		r.ok(subject, "%s", text)
 	}
+	for _, form := range slices.Sorted(maps.Keys(r.Exports)) {
+		if out.found.Schema == "" {
+			break
+		}
+		err := r.Exports[form](out.found.Schema)
+		switch {
+		case err != nil && form == r.RequireExport:
+			r.fail(cli.Data, "export", err.Error(), "leave such fields out with --events, as type ignore")
+		case err != nil:
+			r.ok("export", "models cannot be exported as %s: %v", form, err)
+		}
+	}
 	if len(out.labels) == 1 && out.task != algos.Regress {
 		r.warn(subject, "every label is the same: nothing can be told apart until there is another one", "")
 	}

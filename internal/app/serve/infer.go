@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/events"
+	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -27,7 +28,9 @@ type Model struct {
 	// Labels are the classes in the order of their numbers, of two classes the
 	// positive one second. It is nil for a regression.
 	Labels []string
-	Inputs codec.Inputs
+	// LabelValues are the labels as JSON has them; see predictor.Scorer.LabelValues.
+	LabelValues []any
+	Inputs      codec.Inputs
 }
 
 // ErrTooMany is wrapped by the errors about requests with too many rows.
@@ -204,7 +207,7 @@ func (m *Model) column(t *tensor) (c column, err error) {
 		return c, fmt.Errorf("the shape is %v, want one value in a row", t.Shape)
 	}
 	if m.Inputs.Events {
-		c.key = append(AppendString(nil, f.Name), ':')
+		c.key = append(jsonenc.AppendString(nil, f.Name), ':')
 	}
 	return c, nil
 }
@@ -481,12 +484,12 @@ func appendOutput(b []byte, p *predictor.Prediction, name string, width int) []b
 		if p.Err == nil {
 			return append(b, "null"...)
 		}
-		return AppendString(b, p.Err.Error())
+		return jsonenc.AppendString(b, p.Err.Error())
 	case "label":
 		if p.Err != nil {
 			return append(b, "null"...)
 		}
-		return AppendString(b, string(p.AppendText(nil)))
+		return jsonenc.AppendString(b, string(p.AppendText(nil)))
 	case "probability":
 		list, one = p.Probabilities, p.Probability
 	}
@@ -494,14 +497,14 @@ func appendOutput(b []byte, p *predictor.Prediction, name string, width int) []b
 		list, one = nil, math.NaN()
 	}
 	if width == 1 {
-		return AppendNumber(b, one)
+		return jsonenc.AppendNumber(b, one)
 	}
 	for k := range width {
 		if k > 0 {
 			b = append(b, ',')
 		}
 		if k < len(list) {
-			b = AppendNumber(b, list[k])
+			b = jsonenc.AppendNumber(b, list[k])
 		} else {
 			b = append(b, "null"...)
 		}
@@ -511,12 +514,12 @@ func appendOutput(b []byte, p *predictor.Prediction, name string, width int) []b
 
 // Append appends the response.
 func (q *Infer) Append(b []byte, m *Model) []byte {
-	b = AppendString(append(b, `{"model_name":`...), m.Name)
+	b = jsonenc.AppendString(append(b, `{"model_name":`...), m.Name)
 	if m.Version != "" {
-		b = AppendString(append(b, `,"model_version":`...), m.Version)
+		b = jsonenc.AppendString(append(b, `,"model_version":`...), m.Version)
 	}
 	if q.req.ID != "" {
-		b = AppendString(append(b, `,"id":`...), q.req.ID)
+		b = jsonenc.AppendString(append(b, `,"id":`...), q.req.ID)
 	}
 	b = append(b, `,"outputs":[`...)
 	for i := range q.outputs {
@@ -532,7 +535,7 @@ func (q *Infer) Append(b []byte, m *Model) []byte {
 }
 
 func (q *Infer) appendTensor(b []byte, m *Model, o *output) []byte {
-	b = AppendString(append(b, `{"name":`...), o.name)
+	b = jsonenc.AppendString(append(b, `{"name":`...), o.name)
 	b = strconv.AppendInt(append(b, `,"shape":[`...), int64(q.done), 10)
 	if width := m.width(o.name); width > 1 {
 		b = strconv.AppendInt(append(b, ','), int64(width), 10)

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-
-	"github.com/streamsvm/streamsvm/internal/jsonenc"
 )
 
 // These functions read JSON that is known to be valid, without copying it.
@@ -129,9 +127,3 @@ func unquoted(s []byte) []byte {
 	}
 	return s[1 : len(s)-1]
 }
-
-// AppendString appends s as encoding/json writes it.
-func AppendString(b []byte, s string) []byte { return jsonenc.AppendString(b, s) }
-
-// AppendNumber appends v as encoding/json does; null if it is not finite.
-func AppendNumber(b []byte, v float64) []byte { return jsonenc.AppendNumber(b, v) }

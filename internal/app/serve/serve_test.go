@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -134,6 +135,36 @@ func predictions(m *Model, n int) []predictor.Prediction {
 	}
 	return list
 }
+
+// TestOpenAPI: the document has the fields and labels of the model.
+func TestOpenAPI(t *testing.T) {
+	ms := models(t)
+	ms[0].LabelValues = []any{false, true}
+	ms[3].LabelValues = []any{"a", "b", "c"}
+	for i, want := range map[int][]string{
+		0: {`"a":{"format":"double","type":["number","null"]}`, `"c":{"type":["string","null"]}`, `"l":{"items":{"format":"double","type":["number","null"]},"maxItems":2,"minItems":2,"type":["array","null"]}`, `"label":{"type":"boolean"}`, `"title":"streamsvm predict: m"`, `"version":"3"`},
+		1: {`"maxItems":2,"minItems":2,"type":"array"},{"additionalProperties"`, `"required":["x"]`, `"label":{"format":"double","type":"number"}`},
+		2: {`"description":"The features, in this order: w, h"`},
+		3: {`"label":{"enum":["a","b","c"],"type":"string"}`, `"required":["a","b","c"],"type":"object"}`},
+	} {
+		text, err := OpenAPI(ms[i])
+		var compact bytes.Buffer
+		if err != nil || json.Compact(&compact, text) != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		for _, part := range want {
+			if !strings.Contains(compact.String(), part) {
+				t.Errorf("model %d: no %s in\n%s", i, part, text)
+			}
+		}
+		for part, has := range map[string]bool{`"probability":{`: i < 3, `"scores":{`: i == 3} {
+			if strings.Contains(compact.String(), part) != has {
+				t.Errorf("model %d: %s is there: %v", i, part, !has)
+			}
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	const object = ` { "a" : 1, "b.c" : "x,\"}", "d" : {"e": [1, {"f":2}], "g.h": null}, "k\u0065y": true } `
 	for name, want := range map[string]string{"a": "1", "b.c": `"x,\"}"`, "d.e": `[1, {"f":2}]`, "d.g.h": "null", "key": "true", "d": `{"e": [1, {"f":2}], "g.h": null}`, "z": "", "a.b": "", "d.e.f": ""} {
