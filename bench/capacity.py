@@ -80,9 +80,9 @@ costs = {}
 models = run + "models"
 with tempfile.TemporaryDirectory() as d:
     call("train", "--topics", ex, "--codec", "libsvm", "--learner", "online", "--until-end", "--model-topic", models, "--checkpoint", d)
-p = start("predict", "--model-topic", models, "--topics", many, "--predictions-topic", run + "scored", "--group", run + "p", "--member", "0", "--listen", f"127.0.0.1:{port}")
+p = start("predict", "--model-topic", models, "--topics", many, "--predictions-topic", run + "scored", "--group", run + "p", "--listen", f"127.0.0.1:{port}")
 costs["predict"] = drained(p, port, [many]) / m
-p = start("sift", "--model-topic", models, "--topics", many, "--distilled-topic", run + "distilled", "--group", run + "s", "--member", "0", "--listen", f"127.0.0.1:{port+1}")
+p = start("sift", "--model-topic", models, "--topics", many, "--distilled-topic", run + "distilled", "--group", run + "s", "--listen", f"127.0.0.1:{port+1}")
 costs["sift"] = drained(p, port + 1, [many]) / m
 kept = rows(run + "distilled")
 with tempfile.TemporaryDirectory() as d:

@@ -205,6 +205,8 @@ type run struct {
 	// brokers if they are in a topic.
 	owned  func(context.Context) error
 	models *modeltopic.Publisher
+	// claimed: the claim on the model stays, and only these checkpoints may go on from it.
+	claimed bool
 	// closers close what start has opened, in reverse order.
 	closers []func() error
 }
@@ -221,7 +223,7 @@ func (r *run) discard(ctx context.Context) error {
 		_ = os.Remove(r.Recording + SchemasExt)
 	}
 	s, ok := r.store.(*checkpoint.Store)
-	if !ok {
+	if !ok || r.claimed {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)

@@ -119,6 +119,7 @@ func (r *run) claimModels(ctx context.Context) error {
 	if err := r.champions(ctx); err != nil {
 		return err
 	}
+	r.claimed = true // perhaps even if an error is returned
 	if err := r.models.Claim(ctx, r.store.ID(), r.store.Epoch()); err != nil {
 		return err
 	}
@@ -137,7 +138,8 @@ func (r *run) claimModels(ctx context.Context) error {
 func (r *run) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)
 	defer cancel()
-	if err := r.models.Release(ctx); err != nil {
+	err := r.models.Release(ctx)
+	if r.claimed = err != nil; r.claimed {
 		r.Log.Warn("the claim on the model is not given up: a trainer of other checkpoints must replace it", "model", r.Models.Name, "err", err)
 	}
 	return nil

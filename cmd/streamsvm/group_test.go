@@ -30,7 +30,7 @@ import (
 // in a way that says so.
 type fleet struct {
 	t    *testing.T
-	args []string // without --member
+	args []string // of each
 
 	mu    sync.Mutex
 	procs map[int]*exec.Cmd
@@ -73,7 +73,7 @@ func (f *fleet) start(i int) {
 }
 
 func (f *fleet) startLocked(i int) {
-	p := process(f.t, append(f.args[:len(f.args):len(f.args)], "--member", strconv.Itoa(i))...)
+	p := process(f.t, f.args...)
 	said := &bytes.Buffer{}
 	p.Stderr = said
 	if testing.Verbose() {
@@ -479,7 +479,7 @@ func TestSecureGroup(t *testing.T) {
 		s.Allow("SASL", must(t, append([]string{"config", "acls", "predict", "--", "--topics", out, "--predictions-topic", in}, login...)...))
 		must(t, append([]string{"copy", moons(t, "a.libsvm", 50, 0), "--topic", in, "-q", "--codec", "libsvm"}, login...)...)
 		lines := strings.SplitAfter(must(t, append([]string{"config", "acls", "predict", "--", "--topics", in, "--predictions-topic", out, "--group", base}, login...)...), "\n")
-		args := append([]string{"predict", "--model", model, "--topics", in, "--predictions-topic", out, "--group", base, "--member", "0", "--codec", "libsvm", "-q"}, login...)
+		args := append([]string{"predict", "--model", model, "--topics", in, "--predictions-topic", out, "--group", base, "--codec", "libsvm", "-q"}, login...)
 		for _, what := range []string{"--group", "--transactional-id"} {
 			missing := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, " "+what+" ") })
 			s.Allow("SASL", strings.Join(lines[:missing], "")+strings.Join(lines[missing+1:], ""))

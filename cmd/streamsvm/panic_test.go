@@ -253,8 +253,8 @@ func TestPanicOfCommands(t *testing.T) {
 		{"DecodeModel 0", []string{"predict", "--model", saved, file}, []string{"panic in predict: planted in DecodeModel"}},
 		{"DecodeModel 0", []string{"predict", "--model-topic", models, "--model-name", "model", "--brokers", brokers, file}, []string{"panic in predict, taking over version ", " of model model: planted"}},
 		{"predict 0", []string{"predict", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--predictions-topic", scored}, []string{"panic in predict, scoring " + topic + "/0 offset 0 to "}},
-		{"predict 0", []string{"predict", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--predictions-topic", scored, "--group", c.name(), "--member", "0"}, []string{"panic in predict, scoring " + topic + "/0 offset 0 to "}},
-		{"predict 0", []string{"sift", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--distilled-topic", c.name(), "--group", c.name(), "--member", "0"}, []string{"panic in sift, sifting ", " records from " + topic + "/0 offset 0"}},
+		{"predict 0", []string{"predict", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--predictions-topic", scored, "--group", c.name()}, []string{"panic in predict, scoring " + topic + "/0 offset 0 to "}},
+		{"predict 0", []string{"sift", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--distilled-topic", c.name(), "--group", c.name()}, []string{"panic in sift, sifting ", " records from " + topic + "/0 offset 0"}},
 		{"DecodeModel 0", []string{"model", "follow", "--model-topic", models, "--model-name", "model", "--brokers", brokers}, []string{"panic in model, having received version "}},
 		{"predict 0", []string{"model", "compare", saved, saved, file}, []string{"panic in model"}},
 	} {

@@ -102,10 +102,10 @@ positive if the decision is not negative, which is not quite the same as a
 probability of at least ½. With --threshold P it is positive if the probability
 is at least P, and an example without a probability is an error.
 
-With --group, any number of processes share the partitions of --topics; each
-needs its own --member. Predictions and positions are written in one
-transaction: consumers that read committed records see exactly one prediction
-for each record, even if processes are killed or paused.
+With --group, any number of equal processes share the partitions of --topics.
+Predictions and positions are written in one transaction: consumers that read
+committed records see exactly one prediction for each record, even if processes
+are killed or paused.
 
 With --alias, the model is the version that the alias points to, until
 streamsvm model promote or rollback moves it, rather than the newest. With
@@ -121,7 +121,7 @@ before its trainer, use --topic-wait -1s.`,
 streamsvm predict --model-topic models --codec libsvm < new.libsvm
 streamsvm predict --model-topic models --topics examples --predictions-topic scored
 streamsvm predict --model-topic models --topics examples --predictions-topic scored \
-    --group scorers --member 0
+    --group scorers
 streamsvm predict --model-topic models --alias champion --listen 127.0.0.1:8080
 streamsvm predict --model model.ssm --listen 127.0.0.1:8080
 curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,

@@ -28,7 +28,7 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	p.c.Log.Info("joined", "group", opts.Group, "member", opts.Member)
+	p.c.Log.Info("joined", "group", opts.Group, "instance", opts.Instance)
 	defer p.startShadow(ctx, nil, nil)()
 	m := metrics.NewSession(p.reg, s, p.isShadow)
 	b := newScoring()

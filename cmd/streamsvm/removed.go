@@ -15,6 +15,7 @@ var removed = map[string]string{
 	"--allow-admin":         "the admin token allows promotions by the status page",
 	"--fetch-max-wait":      "it is 500ms now",
 	"--full-every":          "it is 16 now",
+	"--member":              "any number of processes share a --group, without numbers; --instance NAME makes one a static member",
 	"--max-down":            "services wait for brokers forever now, other commands for 30 s",
 	"--max-rows":            "it is 100000 now",
 	"--max-in-flight-bytes": "it is 64 MiB now, or four times --max-body-bytes if that is more",

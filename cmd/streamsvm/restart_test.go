@@ -209,7 +209,11 @@ func TestChangedSettings(t *testing.T) {
 // keyboard is a terminal on which an answer is typed.
 type keyboard struct{ io.Reader }
 
-func (keyboard) Stat() (fs.FileInfo, error) { return os.Stat("/dev/null") } // a character device too
+func (keyboard) Stat() (fs.FileInfo, error) { return character{}, nil }
+
+type character struct{ fs.FileInfo }
+
+func (character) Mode() fs.FileMode { return fs.ModeDevice | fs.ModeCharDevice }
 
 // typed runs a command for somebody who types the answer, or for nobody if it is
 // empty.

@@ -2,9 +2,6 @@ package main
 
 import (
 	"errors"
-	"os"
-	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -23,16 +20,14 @@ var (
 
 // sessionFlags say how a member of a consumer group works.
 type sessionFlags struct {
-	member         int
-	protocol, rack string
-	batch          int
-	interval       time.Duration
+	instance, protocol, rack string
+	batch                    int
+	interval                 time.Duration
 }
 
 func (o *sessionFlags) define(f *cli.Flags) {
 	f.Group("Group", func() {
-		f.IntVar(&o.member, "member", -1, "number of this process in the --group, from 0 on, different for each; by default the number that ends the host name, else 0")
-		f.Lookup("member").DefValue = ""
+		f.StringVar(&o.instance, "instance", "", "static member: `NAME` that this process alone has in the --group, to get its partitions back when it is restarted soon")
 		f.Choice(&o.protocol, "group-protocol", "classic", []string{"classic", "consumer"}, "who shares partitions out: a member, or the brokers (KIP-848, Apache Kafka 4.0 and later)")
 		f.StringVar(&o.rack, "rack", "", "rack or availability `ZONE` of this process, to read from replicas there")
 		f.IntVar(&o.batch, "batch", 10000, "most records in a transaction")
@@ -41,7 +36,7 @@ func (o *sessionFlags) define(f *cli.Flags) {
 }
 
 // sessionNames are the flags' names.
-var sessionNames = []string{"member", "group-protocol", "rack", "batch", "commit-interval"}
+var sessionNames = []string{"instance", "group-protocol", "rack", "batch", "commit-interval"}
 
 // options are those of a session of the group that reads what o says.
 func (s *sessionFlags) options(c *cli.Call, cfg kafkaio.Config, o *sourceFlags) (kafkaio.SessionOptions, error) {
@@ -50,35 +45,19 @@ func (s *sessionFlags) options(c *cli.Call, cfg kafkaio.Config, o *sourceFlags) 
 		return kafkaio.SessionOptions{}, err
 	}
 	for name, bad := range map[string]bool{
-		"member": c.Given("member") && s.member < 0, "batch": s.batch < 1, "commit-interval": s.interval <= 0,
+		"batch": s.batch < 1, "commit-interval": s.interval <= 0,
 	} {
 		if bad {
 			return kafkaio.SessionOptions{}, c.Bad(name, errors.New("it is too small"))
 		}
 	}
 	so := kafkaio.SessionOptions{
-		Config: cfg, Topics: o.topics, Group: o.group, Member: s.member, Start: read.Start, StartTime: read.StartTime,
+		Config: cfg, Topics: o.topics, Group: o.group, Instance: s.instance, Start: read.Start, StartTime: read.StartTime,
 		MaxRecords: s.batch, MaxWait: s.interval, TransactionTimeout: transactionTimeout, SessionTimeout: sessionTimeout,
 		Server: s.protocol == "consumer", Rack: s.rack, TopicWait: o.wait,
-	}
-	if so.Member < 0 {
-		host, _ := os.Hostname()
-		so.Member = ordinal(host)
 	}
 	if err := so.Validate(); err != nil {
 		return so, cli.Fail(cli.Usage, err)
 	}
 	return so, nil
-}
-
-var lastNumber = regexp.MustCompile(`-(\d{1,6})$`)
-
-// ordinal is the number of a pod of a StatefulSet, by its name, else 0.
-func ordinal(host string) int {
-	m := lastNumber.FindStringSubmatch(host)
-	if m == nil {
-		return 0
-	}
-	n, _ := strconv.Atoi(m[1])
-	return n
 }

@@ -468,7 +468,7 @@ func (w *simWorld) job() map[string]string {
 		role := fmt.Sprintf("member-%d", m)
 		others.Go(func() {
 			w.serve(role, ended, "predict", "--brokers", simBroker, "--model-topic", simModels, "--model-name", "model", "--topic-wait", "-1s", "--topics", simEvents,
-				"--predictions-topic", simScored, "--group", "scorers", "--member", fmt.Sprint(m), "--log-level", "info")
+				"--predictions-topic", simScored, "--group", "scorers", "--log-level", "info")
 		})
 	}
 	if j.Follow {

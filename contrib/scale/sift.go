@@ -26,7 +26,7 @@ func siftCommand(w contrib.Wiring) *cli.Command {
 Scores every record of --topics with the newest model and forwards to
 --distilled-topic those that the trainer still learns from, and a random sample
 of the rest with weights. The trainer then reads a smaller topic. Any number of
-processes share the topics as a --group; each needs its own --member.
+equal processes share the topics as a --group.
 
 The trainer still learns from records near the boundary or on its wrong side. Of
 the others, sift forwards each with a probability p, and adds a header from which
@@ -43,9 +43,9 @@ An old model costs records, not accuracy: more records are forwarded than
 necessary. Without a model all of them are.`,
 		Example: `
 streamsvm sift --topics examples --model-topic models --distilled-topic distilled \
-    --group sift --member 0
+    --group sift
 streamsvm train --topics distilled --model-topic models --checkpoint ./state`,
-		Common: []string{"brokers", "model-topic", "topics", "distilled-topic", "group", "member", "codec", "listen", "config"},
+		Common: []string{"brokers", "model-topic", "topics", "distilled-topic", "group", "codec", "listen", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			s := &sifter{}
 			connect := w.Group(f)
@@ -115,7 +115,7 @@ func (s *sifter) run(ctx context.Context) error {
 	}
 	defer session.Close()
 	ended := s.group.Joined(session)
-	s.c.Log.Info("joined", "group", o.Group, "member", o.Member)
+	s.c.Log.Info("joined", "group", o.Group, "instance", o.Instance)
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var live atomic.Pointer[predictor.Live] // nil while the topic does not exist

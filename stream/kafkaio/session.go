@@ -3,10 +3,10 @@ package kafkaio
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +27,11 @@ type SessionOptions struct {
 	Topics []string
 	// Group is the consumer group that shares them out, and keeps the positions.
 	Group string
-	// Member is the number of this one, which no other process may have.
-	Member int
+	// Instance, if not empty, makes the member static: restarted under this name within
+	// SessionTimeout it gets back the partitions that it had, and whoever has the name
+	// is fenced. No two processes may have the same. Others are equal, and any number
+	// may come and go.
+	Instance string
 	// Start is where partitions are read from of which the group has no position,
 	// StartTime its time for StartTimestamp. Where a position does not exist any
 	// more, reading goes on at the oldest record.
@@ -84,17 +87,11 @@ func (o *SessionOptions) Validate() error {
 	switch {
 	case o.Group == "":
 		return errors.New("kafka session: no group given")
-	case o.Member < 0:
-		return fmt.Errorf("kafka session: member %d is negative", o.Member)
 	case o.MaxRecords < 0 || o.MaxWait < 0 || o.TransactionTimeout < 0 || o.SessionTimeout < 0 || o.RebalanceTimeout < 0 || o.MaxDown < 0:
 		return errors.New("kafka session: a bound is negative")
 	}
 	return nil
 }
-
-// SessionID is the transactional id of a member of a group, and its
-// group.instance.id.
-func SessionID(group string, member int) string { return group + "-" + strconv.Itoa(member) }
 
 // Session reads as one of several members of a consumer group and writes
 // what follows from the records, together with the positions behind them, in
@@ -103,23 +100,27 @@ func SessionID(group string, member int) string { return group + "-" + strconv.I
 // or have had their partitions taken away meanwhile. What follows from the
 // records of a partition is written in their order.
 //
-// The member is static: restarted within SessionTimeout it gets the partitions
-// that it had. It keeps nothing of its own, and is used by one goroutine at a
-// time; Lag and Positions may be called by others.
+// The positions are committed with the member's id in the group and the generation of
+// that (KIP-447), so brokers refuse the transaction of a member whose partitions others
+// have now. The transactional id need not tell members apart: it is random, and begins
+// with the name of the group and a hyphen.
+//
+// A Session keeps nothing of its own, and is used by one goroutine at a time; Lag and
+// Positions may be called by others.
 //
 // This is franz-go's GroupTransactSession: kafka-go knows neither transactions
 // when it writes nor generations of a group when it commits in one.
 type Session struct {
 	opt SessionOptions
 	c   *client
-	id  string
+	id  string // transactional
 
 	mu     sync.Mutex
 	kgo    *kgo.GroupTransactSession
 	ends   stream.Offsets // of partitions, when they were last read
 	failed []time.Time    // when sessions with the brokers failed, of late
 
-	taken    atomic.Bool    // another process is this member now
+	taken    atomic.Bool    // another process is this instance now
 	answered atomic.Int64   // when a broker did, in ns
 	told     time.Time      // when an error of the group was logged
 	began    stream.Offsets // where partitions were begun that the group had no position of
@@ -130,7 +131,7 @@ type Session struct {
 // SessionError says that sessions of a member with the brokers end again and
 // again: the program should start anew.
 type SessionError struct {
-	ID  string // GROUP-MEMBER
+	ID  string // transactional
 	Err error  // of the last one
 }
 
@@ -156,7 +157,7 @@ func NewSession(ctx context.Context, o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{opt: o, c: c, id: SessionID(o.Group, o.Member), ends: stream.Offsets{}, began: stream.Offsets{}}
+	s := &Session{opt: o, c: c, id: o.Group + "-" + cmp.Or(o.Instance, rand.Text()), ends: stream.Offsets{}, began: stream.Offsets{}}
 	if _, err = c.waitTopics(ctx, o.Topics, o.TopicWait, o.MaxDown); err == nil {
 		err = s.open()
 	}
@@ -179,7 +180,7 @@ func (s *Session) open() error {
 	}
 	opts := []kgo.Opt{
 		kgo.TransactionalID(s.id), kgo.TransactionTimeout(o.TransactionTimeout),
-		kgo.ConsumerGroup(o.Group), kgo.InstanceID(s.id), kgo.ConsumeTopics(o.Topics...),
+		kgo.ConsumerGroup(o.Group), kgo.ConsumeTopics(o.Topics...),
 		kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.SessionTimeout(o.SessionTimeout), kgo.RebalanceTimeout(o.RebalanceTimeout),
@@ -196,6 +197,9 @@ func (s *Session) open() error {
 		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, at map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 			return at, s.begin(ctx, at, start)
 		}),
+	}
+	if o.Instance != "" {
+		opts = append(opts, kgo.InstanceID(o.Instance))
 	}
 	if o.Server {
 		opts = append(opts, kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer())
@@ -463,11 +467,11 @@ func (s *Session) commit(ctx context.Context, recs []stream.Record) (bool, error
 // again makes a new session with the brokers, since the one there was has failed:
 // mostly because they have given up a transaction that took too long.
 func (s *Session) again(ctx context.Context, why error) error {
-	// If another process is this member, the next heartbeat says so. To join the
-	// group before would take its place. That the positions were refused is no proof:
+	// If another process has the name of this one, the next heartbeat says so. To join
+	// the group before would take its place. That the positions were refused is no proof:
 	// a member that was silent for too long joins anew by itself, under another id,
 	// and what it commits under the old one meanwhile is fenced by its own joining.
-	if errors.Is(why, kerr.ProducerFenced) || errors.Is(why, kerr.InvalidProducerEpoch) || errors.Is(why, kerr.FencedInstanceID) {
+	if s.opt.Instance != "" && (errors.Is(why, kerr.ProducerFenced) || errors.Is(why, kerr.InvalidProducerEpoch) || errors.Is(why, kerr.FencedInstanceID)) {
 		pctx, cancel := context.WithTimeout(ctx, min(s.opt.SessionTimeout/5, 3*time.Second)+time.Second)
 		for pctx.Err() == nil && !s.taken.Load() {
 			s.kgo.PollRecords(pctx, s.opt.MaxRecords)
@@ -477,7 +481,7 @@ func (s *Session) again(ctx context.Context, why error) error {
 			return s.takenOver()
 		}
 	}
-	s.c.log.Warn("kafka: the session has failed, nothing of its transaction is written; joining again", "group", s.opt.Group, "member", s.opt.Member, "err", why)
+	s.c.log.Warn("kafka: the session has failed, nothing of its transaction is written; joining again", "group", s.opt.Group, "err", why)
 	now := time.Now()
 	for len(s.failed) > 0 && now.Sub(s.failed[0]) > failureWindow {
 		s.failed = s.failed[1:]
@@ -490,7 +494,7 @@ func (s *Session) again(ctx context.Context, why error) error {
 }
 
 func (s *Session) takenOver() error {
-	return fmt.Errorf("kafka: another process is member %d of group %s now: each needs a number of its own: %w", s.opt.Member, s.opt.Group, ErrFenced)
+	return fmt.Errorf("kafka: another process is instance %s of group %s now: each needs a name of its own, or none: %w", s.opt.Instance, s.opt.Group, ErrFenced)
 }
 
 // Positions returns the committed positions of the partitions that this member
@@ -525,8 +529,8 @@ func (s *Session) Lag() map[stream.Partition]int64 {
 	return lag
 }
 
-// Close ends the session. The group keeps this member's partitions for it until
-// SessionTimeout has passed.
+// Close ends the session. Others get the partitions at once, those of a static member
+// when SessionTimeout has passed.
 func (s *Session) Close() error {
 	s.kgo.Close()
 	s.c.close()

@@ -1,7 +1,9 @@
 package kafkaio
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,7 +128,7 @@ func TestSessionFencedByItself(t *testing.T) {
 	}
 	defer c.Close()
 	kafkatest.ProduceWith(t, kafkatest.Client(t, c.ListenAddrs(), kgo.RecordPartitioner(kgo.ManualPartitioner())), stream.Record{Topic: "in", Value: []byte("x")})
-	s, err := NewSession(t.Context(), SessionOptions{Config: config(c.ListenAddrs()), Topics: []string{"in"}, Group: "g", SessionTimeout: 6 * time.Second, TopicWait: time.Minute})
+	s, err := NewSession(t.Context(), SessionOptions{Config: config(c.ListenAddrs()), Topics: []string{"in"}, Group: "g", Instance: "one", SessionTimeout: 6 * time.Second, TopicWait: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +144,7 @@ func TestSessionFencedByItself(t *testing.T) {
 	}
 }
 
-// Another process with the same number takes the place of this one, which ends
+// Another process with the same name takes the place of this one, which ends
 // and does not take it back, whatever it was doing.
 func TestSessionTakenOver(t *testing.T) {
 	t.Parallel() // it waits
@@ -156,7 +158,7 @@ func TestSessionTakenOver(t *testing.T) {
 			kafkatest.ProduceWith(t, kafkatest.Client(t, c.ListenAddrs(), kgo.RecordPartitioner(kgo.ManualPartitioner())), stream.Record{Topic: "in", Value: []byte("x")})
 			var s [2]*Session
 			for i := range s {
-				o := SessionOptions{Config: config(c.ListenAddrs()), Topics: []string{"in"}, Group: "g", SessionTimeout: 6 * time.Second, TopicWait: time.Minute}
+				o := SessionOptions{Config: config(c.ListenAddrs()), Topics: []string{"in"}, Group: "g", Instance: "one", SessionTimeout: 6 * time.Second, TopicWait: time.Minute}
 				if s[i], err = NewSession(t.Context(), o); err != nil {
 					t.Fatal(err)
 				}
@@ -180,5 +182,94 @@ func TestSessionTakenOver(t *testing.T) {
 				t.Errorf("the one that took over: %t, %v", committed, err)
 			}
 		})
+	}
+}
+
+// Equal members share the partitions, without a name or a number. When one of them ends,
+// others get its partitions at once, long before its session would be over; its records
+// are read once.
+func TestSessionEqual(t *testing.T) {
+	t.Parallel() // it waits
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "in", "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p := kafkatest.Client(t, c.ListenAddrs(), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	type seen struct {
+		member    int
+		partition int32
+		offset    int64
+	}
+	committed := make(chan seen, 1000)
+	var ended [2]chan error
+	var stop [2]context.CancelFunc
+	for m := range ended {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended[m], stop[m] = make(chan error, 1), cancel
+		s, err := NewSession(ctx, SessionOptions{Config: config(c.ListenAddrs()), Topics: []string{"in"}, Group: "g", SessionTimeout: 5 * time.Minute, MaxWait: time.Millisecond, TopicWait: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			var err error
+			for {
+				var recs []stream.Record
+				if recs, err = s.Fetch(ctx, nil); err != nil {
+					break
+				}
+				var out []stream.Record
+				for _, r := range recs {
+					out = append(out, stream.Record{Topic: "out", Partition: r.Partition, Value: r.Value})
+				}
+				var ok bool
+				if ok, err = s.Commit(ctx, out...); err != nil {
+					break
+				}
+				for _, r := range recs {
+					if ok {
+						committed <- seen{m, r.Partition, r.Offset}
+					}
+				}
+			}
+			if ctx.Err() != nil {
+				err = nil
+			}
+			ended[m] <- errors.Join(err, s.Close())
+		}()
+	}
+	next := [4]int64{}
+	// round writes one record to each partition, and returns who has read which.
+	round := func() (by [4]int) {
+		for id := range int32(4) {
+			kafkatest.ProduceWith(t, p, stream.Record{Topic: "in", Partition: id, Value: []byte("x")})
+		}
+		for range 4 {
+			g := <-committed
+			if g.offset != next[g.partition] {
+				t.Errorf("partition %d: offset %d, want %d", g.partition, g.offset, next[g.partition])
+			}
+			next[g.partition] = g.offset + 1
+			by[g.partition] = g.member
+		}
+		return by
+	}
+	for both := false; !both; {
+		by := round()
+		both = slices.Contains(by[:], 0) && slices.Contains(by[:], 1)
+	}
+	stop[0]()
+	if err := <-ended[0]; err != nil {
+		t.Error(err)
+	}
+	if by := round(); by != [4]int{1, 1, 1, 1} {
+		t.Errorf("after the end of one the partitions are read by %v", by)
+	}
+	stop[1]()
+	if err := <-ended[1]; err != nil {
+		t.Error(err)
+	}
+	if n := len(kafkatest.ReadAll(t, c.ListenAddrs(), "out", kgo.FetchIsolationLevel(kgo.ReadCommitted()))); int64(n) != next[0]+next[1]+next[2]+next[3] {
+		t.Errorf("%d records are written, %v read", n, next)
 	}
 }

@@ -172,10 +172,10 @@ func TestManifests(t *testing.T) {
 		set   string
 		kinds string
 	}{
-		"as it comes":  {"train.enabled=true", "ServiceAccount NetworkPolicy ConfigMap Service StatefulSet ConfigMap Service StatefulSet PodDisruptionBudget"},
-		"everything":   {everything, "ServiceAccount NetworkPolicy ServiceMonitor ConfigMap Service StatefulSet ConfigMap Service StatefulSet PodDisruptionBudget ScaledObject ConfigMap Service StatefulSet PodDisruptionBudget ScaledObject"},
-		"no volume":    {"train.storage.topic=state", "ServiceAccount NetworkPolicy ConfigMap Service StatefulSet ConfigMap Service StatefulSet PodDisruptionBudget"},
-		"only a model": {"train.enabled=false,networkPolicy.enabled=false,serviceAccount.create=false,predict.config.topics=null,predict.config.group=null,predict.config.predictions-topic=null", "ConfigMap Service StatefulSet PodDisruptionBudget"},
+		"as it comes":  {"train.enabled=true", "ServiceAccount NetworkPolicy ConfigMap Service StatefulSet ConfigMap Service Deployment PodDisruptionBudget"},
+		"everything":   {everything, "ServiceAccount NetworkPolicy ServiceMonitor ConfigMap Service StatefulSet ConfigMap Service Deployment PodDisruptionBudget ScaledObject ConfigMap Service Deployment PodDisruptionBudget ScaledObject"},
+		"no volume":    {"train.storage.topic=state", "ServiceAccount NetworkPolicy ConfigMap Service StatefulSet ConfigMap Service Deployment PodDisruptionBudget"},
+		"only a model": {"train.enabled=false,networkPolicy.enabled=false,serviceAccount.create=false,predict.config.topics=null,predict.config.group=null,predict.config.predictions-topic=null", "ConfigMap Service Deployment PodDisruptionBudget"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, err := render(t, c.set)
@@ -209,7 +209,7 @@ func TestManifests(t *testing.T) {
 					if out, err := exec.Command(program, "config", "lint", path, role).CombinedOutput(); err != nil {
 						t.Errorf("%s: %s\n%s", name, out, text)
 					}
-				case "StatefulSet":
+				case "StatefulSet", "Deployment":
 					box := at(spec, "containers", 0)
 					if at(box, "securityContext", "readOnlyRootFilesystem") != true || at(spec, "securityContext", "runAsNonRoot") != true || at(spec, "automountServiceAccountToken") != false || at(box, "securityContext", "allowPrivilegeEscalation") != false {
 						t.Errorf("%s may do more than it needs", name)
@@ -217,7 +217,7 @@ func TestManifests(t *testing.T) {
 					if at(box, "livenessProbe", "httpGet", "path") != "/healthz" || at(box, "readinessProbe", "httpGet", "path") != "/readyz" {
 						t.Errorf("%s is not probed", name)
 					}
-					replicas, policy, claims := at(m, "spec", "replicas"), at(m, "spec", "podManagementPolicy"), at(m, "spec", "volumeClaimTemplates", 0, "spec", "accessModes", 0)
+					replicas, claims := at(m, "spec", "replicas"), at(m, "spec", "volumeClaimTemplates", 0, "spec", "accessModes", 0)
 					volume := any("ReadWriteOncePod")
 					if strings.Contains(c.set, "storage.topic") {
 						volume = nil
@@ -227,14 +227,14 @@ func TestManifests(t *testing.T) {
 					if mounted != (role == "train" && volume != nil) {
 						t.Errorf("%s mounts %v", name, mounts)
 					}
-					if role == "train" && (replicas != 1 || claims != volume) || role != "train" && (policy != "Parallel" || claims != nil) {
-						t.Errorf("%s: replicas %v, policy %v, claims %v", name, replicas, policy, claims)
+					if role == "train" && (replicas != 1 || claims != volume) || role != "train" && claims != nil || (role == "train") != (kind == "StatefulSet") {
+						t.Errorf("%s: %s, replicas %v, claims %v", name, kind, replicas, claims)
 					}
 					if _, fixed := replicas.(int); fixed == strings.Contains(c.set, role+".autoscaling.enabled=true") {
 						t.Errorf("%s: replicas %v, with %s", name, replicas, c.set)
 					}
 				case "ScaledObject":
-					if at(m, "spec", "triggers", 0, "metadata", "consumerGroup") != "streamsvm-"+role || at(m, "spec", "scaleTargetRef", "name") != name || at(m, "spec", "triggers", 0, "authenticationRef", "name") != "login" {
+					if at(m, "spec", "triggers", 0, "metadata", "consumerGroup") != "streamsvm-"+role || at(m, "spec", "scaleTargetRef", "name") != name || at(m, "spec", "scaleTargetRef", "kind") != "Deployment" || at(m, "spec", "triggers", 0, "authenticationRef", "name") != "login" {
 						t.Errorf("%v", m)
 					}
 				}
