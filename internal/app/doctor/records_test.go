@@ -186,8 +186,8 @@ func TestJoinReport(t *testing.T) {
 		return fmt.Sprintf("%s %s: %s %s", last.Severity, last.Subject, last.Text, last.Remedy)
 	}
 	for want, change := range map[string]func(*recordReport){
-		"ok join: 100 of 100 labels meet one of 100 examples; a label comes 20s after its example (99 %: 1m0s), and 20 more examples meanwhile (99 %: 60); --join-window 50 and --merge ordered, the default, are enough: it takes 40": func(*recordReport) {},
-		"have their label up to 40 examples later than a younger one, so that --join-window 30 loses labels train with map[join-window:80]":                                                                                            func(r *recordReport) { r.Learner.Join.Window = 30 },
+		"ok join: 100 of 100 labels meet one of 100 examples; a label comes 20s after its example (99 %: 1m0s), and 20 more examples meanwhile (99 %: 60); --join-window 50 and --merge ordered, the default, are enough: it takes 39": func(*recordReport) {},
+		"have their label up to 39 examples later than a younger one, so that --join-window 30 loses labels train with map[join-window:78]":                                                                                            func(r *recordReport) { r.Learner.Join.Window = 30 },
 		"with --merge arrival, one topic is read ahead":                          func(r *recordReport) { r.Source.Merge = kafkaio.MergeArrival },
 		"warn join: 90 of 100 labels meet one of 90 examples; a label comes 20s": func(r *recordReport) { r.both = r.both[10:] },
 		"filled one after the other": func(r *recordReport) {
