@@ -26,7 +26,7 @@ func (o *joinFlags) define(f *cli.Flags) {
 		f.Suggest("join", []string{"none", "key"})
 		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro or Protobuf, or labels alone")
 		f.StringVar(&o.field, "labels-field", "", "`FIELD` of the label in --labels-topic; by default as --label says")
-		f.IntVar(&o.window, "join-window", 10000, "examples wait for their label until `N` more examples have come, labels until N more labels have")
+		f.IntVar(&o.window, "join-window", 10000, "examples wait for their label until that of one more than `N` later has come")
 	})
 }
 

@@ -269,7 +269,7 @@ func (out *reading) problem(r *recordReport) (text, remedy string) {
 		return bad + ": " + out.first, remedy
 	case out.labelled == 0:
 		return fmt.Sprintf("none of the %d records has a label, so nothing can be learned from them", len(r.recs)),
-			"put it into the value (as \"y\", or name its field with --label); if labels come later, with the same keys, to a topic of their own, add --join key --labels-topic and its name"
+			"put it into the value (as \"y\", or name its field with --label); if labels come later, to a topic of their own, add --labels-topic and its name, and --join and the field that both have"
 	}
 	return "all labels are the same, so there is nothing to tell apart", "send records of both classes, in no particular order; if those of the other class have no label, give them one"
 }
