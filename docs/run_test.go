@@ -90,6 +90,7 @@ type step struct {
 
 var (
 	mark    = regexp.MustCompile(`^ *<!--([a-z]+)(?:: (.*))?-->$`)
+	heredoc = regexp.MustCompile(`<<'(\w+)'$`)
 	opening = regexp.MustCompile("^ *```([a-z]*)$")
 	starts  = regexp.MustCompile(`^(streamsvm|curl|echo|printf|awk|openssl|kcat|sleep|export|go|git|pip|python3|helm|kubectl|docker|~/\S+/bin/\S+|scripts/\S+|bench/\S+|\.ci/\S+|\(umask|cd) `)
 )
@@ -130,6 +131,12 @@ func parse(text string) (all []*block) {
 			s := &step{line: i, indent: indent}
 			for s.command = line; i+1 < to && (strings.HasSuffix(s.command, `\`) || strings.Count(s.command, "'")%2 > 0); i++ {
 				s.command += "\n" + strings.TrimPrefix(lines[i+1], indent)
+			}
+			if end := heredoc.FindStringSubmatch(line); end != nil {
+				for last := ""; i+1 < to && last != end[1]; i++ {
+					last = strings.TrimPrefix(lines[i+1], indent)
+					s.command += "\n" + last
+				}
 			}
 			s.first = i + 1
 			b.steps = append(b.steps, s)

@@ -120,9 +120,10 @@ const (
 // examples by a key. The zero value means that labels come with the examples.
 //
 // An example without a label waits, and later examples wait behind it, until its
-// label has arrived or Window more examples have. A label that arrives first waits
-// for its example until Window more labels have arrived. So what is learned does
-// not depend on how the two topics interleave. The exception are learners that
+// label has arrived, or that of an example more than Window later. A label that
+// arrives first waits for its example until one more than Window later has met its
+// own. Beyond Window, what waits is bounded by 64 MiB of examples and 524,288 labels.
+// So what is learned does not depend on how the two topics interleave. The exception are learners that
 // adapt to their own prediction errors ([algos.PendingPredictor]): like the measures,
 // they use the prediction made when the example arrived, which does depend on it.
 type Join struct {

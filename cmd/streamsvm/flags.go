@@ -425,41 +425,6 @@ func asBefore(e *engine.MismatchError) string {
 	return "give --" + name + " " + cli.Quote(e.Was)
 }
 
-// joinFlags say where labels come from that do not come with the examples.
-type joinFlags struct {
-	by, topic, field string
-	window           int
-}
-
-// used reports whether labels are joined.
-func (o *joinFlags) used() bool { return o.by != "none" && o.by != "" }
-
-func (o *joinFlags) define(f *cli.Flags) {
-	f.Group("Labels that come later", func() {
-		f.StringVar(&o.by, "join", "none", "what an example and its label in --labels-topic have in common: a `FIELD`, such as order_id or order.id; header:NAME; or key, the record key, or id if there is no key; order_id=id if the labels have another one")
-		f.Suggest("join", []string{"none", "key"})
-		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro or Protobuf, or labels alone")
-		f.StringVar(&o.field, "labels-field", "", "`FIELD` of the label in --labels-topic; by default as --label says")
-		f.IntVar(&o.window, "join-window", 10000, "examples wait for their label until `N` more examples have come, labels until N more labels have")
-	})
-}
-
-func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
-	switch {
-	case !o.used() && o.topic != "":
-		return trainer.Join{}, c.Bad("labels-topic", errors.New("it needs --join and what an example and its label have in common: a field such as order_id, or key"))
-	case !o.used() && o.field != "":
-		return trainer.Join{}, c.Bad("labels-field", errors.New("it needs --join and --labels-topic"))
-	case !o.used():
-		return trainer.Join{}, nil
-	case o.topic == "":
-		return trainer.Join{}, c.Bad("labels-topic", errors.New("--join needs it"))
-	case o.window < 1 || o.window > trainer.MaxJoinWindow:
-		return trainer.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, trainer.MaxJoinWindow))
-	}
-	return trainer.Join{Topic: o.topic, Window: o.window, By: o.by, Field: o.field}, nil
-}
-
 // job is that of the trainer with options and decoders, for records of a topic
 // or of files.
 func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trainer.Job, err error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -136,7 +137,7 @@ func TestTrainJoinsLabels(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"--labels-topic": {"--join", "key"},
-		"--join key":     {"--labels-topic", labels},
+		"needs --join":   {"--labels-topic", labels},
 		"join-window":    {"--join", "key", "--labels-topic", labels, "--join-window", "0"},
 		"examples too":   {"--join", "key", "--labels-topic", examples},
 	} {
@@ -281,5 +282,139 @@ func TestChecksKnowLabels(t *testing.T) {
 	_, out, errText = streamsvm(t.Context(), append([]string{"doctor", "--brokers", b.Addr(), "--checkpoint", t.TempDir(), "--model-topic", "lab"}, join...)...)
 	if !strings.Contains(out+errText, "lab is a topic of labels too") {
 		t.Errorf("the model among the labels: doctor prints\n%s%s", out, errText)
+	}
+}
+
+// orders makes n events without labels in two partitions of a topic, an hour of them, and
+// their labels in another, up to ten minutes later. put adds to both records what they are
+// joined by.
+func orders(topic, labels string, n int, put func(i int, order, label map[string]any) (o, l stream.Record)) (recs []stream.Record) {
+	r := rand.New(rand.NewPCG(5, 5))
+	began := time.UnixMilli(1_700_000_000_000)
+	for i := range n {
+		amount, country := 100*r.Float64(), []string{"DE", "FR", "NG"}[r.IntN(3)]
+		fraud := amount > 70 != (country == "NG")
+		o, l := put(i, map[string]any{"amount": amount, "country": country}, map[string]any{"fraud": fraud, "reviewer": r.IntN(5)})
+		at := began.Add(time.Duration(i) * time.Hour / time.Duration(n))
+		o.Topic, o.Partition, o.Time = topic, int32(i%2), at
+		l.Topic, l.Time = labels, at.Add(time.Duration(r.IntN(600_000))*time.Millisecond)
+		recs = append(recs, o, l)
+	}
+	slices.SortStableFunc(recs, func(a, b stream.Record) int { return a.Time.Compare(b.Time) })
+	return recs
+}
+
+func asJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // maps of texts and numbers
+	}
+	return b
+}
+
+// TestJoinsBy: examples and labels are joined by fields, nested or not, by headers, or by
+// the record keys, whatever they are called in the two topics. All of it gives one state
+// but for the names; a replay of the recording gives that of the live run.
+func TestJoinsBy(t *testing.T) {
+	c := newCluster(t)
+	const n = 1500
+	for _, of := range []struct {
+		name string
+		join []string
+		put  func(i int, o, l map[string]any) (stream.Record, stream.Record)
+	}{
+		{"field", []string{"--join", "order_id"}, func(i int, o, l map[string]any) (stream.Record, stream.Record) {
+			o["order_id"], l["order_id"] = fmt.Sprint("o", i), fmt.Sprint("o", i)
+			return stream.Record{Value: asJSON(o)}, stream.Record{Value: asJSON(l)}
+		}},
+		{"other names, nested", []string{"--join", "order.id=ref.order", "--labels-field", "ref.bad"}, func(i int, o, l map[string]any) (stream.Record, stream.Record) {
+			o["order"] = map[string]any{"id": i}
+			l["ref"] = map[string]any{"order": fmt.Sprint(i), "bad": l["fraud"]}
+			return stream.Record{Value: asJSON(o)}, stream.Record{Value: asJSON(l)}
+		}},
+		{"field and key", []string{"--join", "order_id=key"}, func(i int, o, l map[string]any) (stream.Record, stream.Record) {
+			o["order_id"] = i
+			return stream.Record{Value: asJSON(o)}, stream.Record{Key: fmt.Append(nil, i), Value: asJSON(l)}
+		}},
+		{"header", []string{"--join", "header:order"}, func(i int, o, l map[string]any) (stream.Record, stream.Record) {
+			h := []stream.Header{{Key: "order", Value: fmt.Append(nil, i)}}
+			return stream.Record{Key: []byte("x"), Headers: h, Value: asJSON(o)}, stream.Record{Headers: h, Value: asJSON(l)}
+		}},
+		{"key", []string{"--join", "key"}, func(i int, o, l map[string]any) (stream.Record, stream.Record) {
+			k := fmt.Append(nil, i)
+			return stream.Record{Key: k, Value: asJSON(o)}, stream.Record{Key: k, Value: fmt.Append(nil, l["fraud"])}
+		}},
+	} {
+		t.Run(of.name, func(t *testing.T) {
+			topic, labels := kafkatest.Topic(t, c.brokers, 2, nil), kafkatest.Topic(t, c.brokers, 1, nil)
+			kafkatest.Produce(t, c.brokers, orders(topic, labels, n, of.put)...)
+			dir := t.TempDir()
+			state, rec := filepath.Join(dir, "state"), filepath.Join(dir, "run.ssr")
+			join := append([]string{"--labels-topic", labels, "--label", "fraud", "--tune=off", "-q"}, of.join...)
+			args := append([]string{"train", "--topics", topic, "--checkpoint", state, "--record", rec, "--until-end"}, join...)
+			c.run(args...)
+			s := newest(t, state)
+			if m := s.Meta; m["learned"] != fmt.Sprint(n) || m["joined"] != fmt.Sprint(n) || m["late"] != "0" {
+				t.Errorf("the last checkpoint says %v", m)
+			}
+			text := must(t, append([]string{"replay", rec}, slices.DeleteFunc(slices.Clone(join), func(s string) bool { return s == "-q" })...)...)
+			if !strings.Contains(text, s.StateHash) {
+				t.Errorf("replay of the recording: %s, want state %s", text, s.StateHash)
+			}
+			if of.name != "field" {
+				return
+			}
+			// The join is a part of the state, and wrong names say which there are.
+			for want, change := range map[string][]string{
+				"give --join order_id --labels-topic " + labels: {"--join", "order_id=id"},
+				"no field number to join by; they have amount":  {"--join", "number", "--checkpoint", t.TempDir(), "--record", ""},
+				"has a field id to join by":                     {"--join", "order_id=id", "--checkpoint", t.TempDir(), "--record", ""},
+				"no record of the topic of labels has a field verdict: name the label with --labels-field; its first record has the fields fraud, order_id, reviewer": {
+					"--labels-field", "verdict", "--checkpoint", t.TempDir(), "--record", ""},
+			} {
+				code, _, errText := streamsvm(t.Context(), append(append(slices.Clone(args), change...), "--brokers", strings.Join(c.brokers, ","))...)
+				if code == 0 || !strings.Contains(errText, want) {
+					t.Errorf("%v: exit code %d, %s, want %q", change, code, errText, want)
+				}
+			}
+		})
+	}
+}
+
+// TestJoinOfABacklog: by default topics are merged by timestamp, so that the order is that
+// in which things happened, whichever topic was written first, and a run that is stopped in
+// the middle goes on in it. The accuracy is that of labels that come with the examples.
+func TestJoinOfABacklog(t *testing.T) {
+	c := newCluster(t)
+	const n = 3000
+	topic, labels := kafkatest.Topic(t, c.brokers, 2, nil), kafkatest.Topic(t, c.brokers, 1, nil)
+	recs := orders(topic, labels, n, func(i int, o, l map[string]any) (stream.Record, stream.Record) {
+		o["order_id"], l["id"] = i, i
+		return stream.Record{Value: asJSON(o)}, stream.Record{Value: asJSON(l)}
+	})
+	slices.SortStableFunc(recs, func(a, b stream.Record) int { return strings.Compare(a.Topic, b.Topic) })
+	kafkatest.Produce(t, c.brokers, recs...)
+	args := func(state string) []string {
+		return []string{"train", "--topics", topic, "--labels-topic", labels, "--label", "fraud", "--join", "order_id=id", "--join-window", "600",
+			"--checkpoint", state, "--checkpoint-every", "700", "--lateness", "100ms", "--brokers", strings.Join(c.brokers, ",")}
+	}
+	dir := t.TempDir()
+	_, _, text := streamsvm(t.Context(), append(args(filepath.Join(dir, "once")), "--until-end")...)
+	s := newest(t, filepath.Join(dir, "once"))
+	if m := s.Meta; m["joined"] != fmt.Sprint(n) || m["late"] != "0" || strings.Contains(text, "warning") {
+		t.Errorf("the last checkpoint says %v, train %s", m, text)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		streamsvm(ctx, args(filepath.Join(dir, "twice"))...)
+		close(done)
+	}()
+	waitCheckpoints(t, filepath.Join(dir, "twice"), 2, done)
+	cancel()
+	<-done
+	must(t, append(args(filepath.Join(dir, "twice")), "--until-end", "-q")...)
+	if o := newest(t, filepath.Join(dir, "twice")); o.StateHash != s.StateHash {
+		t.Errorf("state %s after a stop, %s without", o.StateHash, s.StateHash)
 	}
 }

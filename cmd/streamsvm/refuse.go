@@ -91,7 +91,7 @@ func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again s
 	case one.Labelled == 0 && co.name == "csv":
 		return "; --label-column says where labels are"
 	case one.Labelled == 0:
-		return "; labels that come on a topic of their own are joined with --join key --labels-topic TOPIC"
+		return "; labels that come on a topic of their own are joined with --labels-topic TOPIC --join FIELD"
 	case one.Regress:
 		return ""
 	}

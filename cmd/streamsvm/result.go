@@ -170,7 +170,11 @@ func clipped(c prep.Clipped) string {
 // warnings says what the user should know about what has been learned.
 func warnings(e *engine.Engine) []string {
 	s := e.Prequential().Summary()
-	return append([]string{}, s.Warnings(e.Prequential().Examples())...)
+	list := append([]string{}, s.Warnings(e.Prequential().Examples())...)
+	if text := lostLabels(e.Join()); text != "" {
+		list = append(list, text)
+	}
+	return list
 }
 
 // known is nil for a number that does not apply, -1.
@@ -498,13 +502,4 @@ func asPublished(p *promote.PublishedReport) string {
 		text += ", AUC " + decimal(p.AUC)
 	}
 	return text + probabilities(", ", &p.Probability)
-}
-
-// printJoin says what became of labels that came on a topic of their own.
-func printJoin(w io.Writer, s *engine.JoinStats) {
-	if s == nil {
-		return
-	}
-	fmt.Fprintf(w, "labels: %d before and %d after their example, %d too late, %d for no example, %d for one that had a label; %d examples without\n",
-		s.Early, s.Joined.Sum(), s.Late.Sum(), s.Orphans, s.Duplicates, s.Missing)
 }

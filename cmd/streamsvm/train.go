@@ -90,9 +90,9 @@ up to a --checkpoint-interval, and --checkpoint must be kafka://TOPIC.`,
 streamsvm train --brokers kafka-1:9092 --topics payments --label is_fraud \
     --model-topic models --checkpoint ./state --listen 127.0.0.1:9100
 
-# Labels that come later, on a topic of their own, with the keys of the events.
-streamsvm train --brokers kafka-1:9092 --topics payments --labels-topic outcomes --join key \
-    --model-topic models --checkpoint ./state`,
+# Labels that come later, on a topic of their own, joined by a field that both have.
+streamsvm train --brokers kafka-1:9092 --topics payments --labels-topic outcomes --label is_fraud \
+    --join payment_id --model-topic models --checkpoint ./state`,
 		Common: []string{"brokers", "topics", "label", "labels-topic", "join", "codec", "learner", "set", "checkpoint", "model-topic", "listen", "dry-run", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
@@ -264,7 +264,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 		return err
 	}
 	t.ready = srv.ready.Store
-	job.Hooks = []trainer.Hook{keepStacks{t.checkpoint}, p, metrics.NewTrainer(reg), run, logHook{t.c.Log}, t} // t with the methods of its refuseFlags
+	job.Hooks = []trainer.Hook{keepStacks{t.checkpoint}, p, metrics.NewTrainer(reg), run, logHook{t.c.Log}, &lossHook{log: t.c.Log}, t} // t with the methods of its refuseFlags
 	res, err := trainer.Run(ctx, job)
 	srv.ready.Store(false)
 	switch {

@@ -43,7 +43,7 @@ type ingest struct {
 	labels   stream.Decoder // decodes the records of labelsIn
 	labelsIn string
 	keys     [2]JoinKey // of examples and of labels
-	skip     bool // skip records without a value
+	skip     bool       // skip records without a value
 	queue    chan *batch
 	spare    chan *batch  // consumed batches, to be reused
 	depth    atomic.Int64 // records in queue
@@ -174,7 +174,7 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 			if r.Topic == in.labelsIn {
 				from = &in.keys[1]
 			}
-			it.Key = from.of(r, &it.Example)
+			it.Key = from.Of(r, &it.Example)
 		}
 	}
 	in.at = nil

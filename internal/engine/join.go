@@ -82,8 +82,8 @@ func (j Join) Keys() (examples, labels JoinKey) {
 	return of(by), of(other)
 }
 
-// of returns the key of a record that was decoded into x; "" if it has none.
-func (k *JoinKey) of(r *stream.Record, x *stream.Example) string {
+// Of returns the key of a record that was decoded into x; "" if it has none.
+func (k *JoinKey) Of(r *stream.Record, x *stream.Example) string {
 	switch {
 	case k.Header != "":
 		for i := range r.Headers {

@@ -427,9 +427,6 @@ func (d *Discovery) lookVector(value []byte) {
 func (d *Discovery) Decide() (Options, error) {
 	o := d.o
 	o.Events, o.Label = "", ""
-	if err := d.checkApart(); err != nil {
-		return o, err
-	}
 	sure := d.given() || d.plain == 0 || d.labelElsewhere()
 	switch {
 	case d.given() && len(d.events) == 0 && d.records == 0:
@@ -447,6 +444,9 @@ func (d *Discovery) Decide() (Options, error) {
 	}
 	if o.Schema == "" && o.ID != "" && d.plain > 0 && d.ids == 0 {
 		return o, fmt.Errorf("none of the first %d records has a field %s to join by", d.records, o.ID)
+	}
+	if err := d.checkApart(); err != nil {
+		return o, err
 	}
 	if o.Schema == "" && d.name == "csv" && d.csv.label == noColumn && !o.Unlabelled {
 		events, _, _ := d.shape()

@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -128,6 +127,7 @@ func (r *recordReport) read(ctx context.Context, s settings) *reading {
 func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec, error) {
 	s := &out.settings
 	s.options.Task, s.options.Unlabelled = string(s.task), r.Labels != ""
+	r.Learner.Join.Codec(&s.options)
 	look := func() (*codec.Discovery, error) {
 		d, err := codec.NewDiscovery(s.codec, s.options)
 		if err != nil {
@@ -142,7 +142,9 @@ func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec,
 			}
 		}
 		for i := range r.labels {
-			d.LookLabel(r.labels[i].Value)
+			if _, err := d.LookLabelRecord(ctx, &r.labels[i]); err != nil {
+				return nil, err
+			}
 		}
 		out.found, err = d.Decide()
 		return d, err
@@ -160,8 +162,8 @@ func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec,
 			d, err = look()
 		}
 	}
-	if err == nil && len(r.labels) > 0 && s.task != algos.Regress {
-		err = r.checkLabels(cmp.Or(out.found.Labels, "pm1"))
+	if err == nil && len(r.labels) > 0 {
+		err = r.checkLabels(ctx, out.found)
 	}
 	if err != nil {
 		return nil, err
@@ -173,32 +175,24 @@ func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec,
 	return d.Codec(out.found)
 }
 
-// checkLabels checks that the topic of labels holds those that the setting names. A
-// few strange ones do not matter.
-func (r *recordReport) checkLabels(setting string) error {
-	d, err := codec.NewDiscovery("json", codec.Options{Labels: codec.Auto})
+// checkLabels checks that the records of the topic of labels can be read. A few strange
+// ones do not matter.
+func (r *recordReport) checkLabels(ctx context.Context, o codec.Options) error {
+	dec, err := codec.NewLabels(o)
 	if err != nil {
 		return err
 	}
+	bad := 0
 	for i := range r.labels {
-		d.LookLabel(r.labels[i].Value)
+		var ex stream.Example
+		if why := stream.DecodeRecord(ctx, dec, nil, &r.labels[i], &ex); r.labels[i].Value != nil && why != nil {
+			bad, err = bad+1, cmp.Or(err, why)
+		}
 	}
-	found, err := d.Decide()
-	if err != nil {
-		return err
+	if few(bad, len(r.labels)) {
+		return nil
 	}
-	if found.Labels == "" {
-		return fmt.Errorf("no record of topic %s holds a label: write them as {\"y\":1}, with \"id\" where the record has no key, or alone", r.Labels)
-	}
-	want, err1 := codec.ParseClasses(setting)
-	have, err2 := codec.ParseClasses(found.Labels)
-	lacks := func(all, some []any) bool {
-		return slices.ContainsFunc(some, func(label any) bool { return !slices.Contains(all, label) })
-	}
-	if err1 == nil && err2 == nil && len(want) == 2 && lacks(want, have) && lacks(have, want) {
-		return fmt.Errorf("the labels of topic %s are %s, not those of --labels %s", r.Labels, found.Labels, setting)
-	}
-	return errors.Join(err1, err2)
+	return fmt.Errorf("%d of %d labels in topic %s cannot be read, so that --labels %s may be wrong: %w", bad, len(r.labels), r.Labels, cmp.Or(o.Labels, "pm1"), err)
 }
 
 // labelField finds the field of the label in JSON that may be malformed. The
@@ -275,7 +269,7 @@ func (out *reading) problem(r *recordReport) (text, remedy string) {
 		return bad + ": " + out.first, remedy
 	case out.labelled == 0:
 		return fmt.Sprintf("none of the %d records has a label, so nothing can be learned from them", len(r.recs)),
-			"put it into the value (as \"y\", or name its field with --label); if labels come later, with the same keys, to a topic of their own, add --join key --labels-topic and its name"
+			"put it into the value (as \"y\", or name its field with --label); if labels come later, to a topic of their own, add --labels-topic and its name, and --join and the field that both have"
 	}
 	return "all labels are the same, so there is nothing to tell apart", "send records of both classes, in no particular order; if those of the other class have no label, give them one"
 }

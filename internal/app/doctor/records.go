@@ -20,9 +20,10 @@ import (
 
 // Bounds of the sample.
 const (
-	triedRecords = 2000
-	triedBytes   = 64 << 20
-	triedFor     = 15 * time.Second
+	triedRecords  = 2000
+	joinedRecords = 100_000 // of both topics
+	triedBytes    = 64 << 20
+	triedFor      = 15 * time.Second
 )
 
 // few reports whether n of all records are so few that a run may lose them.
@@ -53,19 +54,28 @@ func (d *checks) records(ctx context.Context, snap *checkpoint.Snapshot) {
 	if snap != nil {
 		from = snap.Header.Offsets
 	}
-	recs, whole, err := d.sample(ctx, d.Topics, from)
+	both, whole, err := d.sample(ctx, from)
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		d.unavailable("records", err.Error(), "")
 		return
 	}
-	if len(recs) == 0 {
+	r := &recordReport{checks: d, both: both, fresh: snap == nil}
+	for i := range both {
+		if d.Labels != "" && both[i].Topic == d.Labels {
+			r.labels = append(r.labels, both[i])
+		} else {
+			r.recs = append(r.recs, both[i])
+		}
+	}
+	r.whole = whole && len(r.recs) <= triedRecords
+	r.recs = r.recs[:min(len(r.recs), triedRecords)]
+	if len(r.recs) == 0 {
 		d.warn("records", "there are none yet, so codec and labels cannot be checked", "run doctor again when there are some")
 		return
 	}
-	r := &recordReport{checks: d, recs: recs, whole: whole, fresh: snap == nil}
-	if d.Labels != "" {
-		// If it cannot be read, the check of the topic has said so.
-		r.labels, _, _ = d.sample(ctx, []string{d.Labels}, from)
+	if d.Labels != "" && len(r.labels) == 0 {
+		d.warn("records", "there are no labels yet, so they cannot be checked", "run doctor again when there are some")
+		return
 	}
 	r.run(ctx)
 }
@@ -78,6 +88,7 @@ type recordReport struct {
 	whole  bool            // recs is all that the topics have
 	fresh  bool            // train would begin with recs[0]
 	labels []stream.Record // of the topic of labels
+	both   []stream.Record // of all topics
 
 	values []string // of the records in the most frequent format
 	live   int      // records with a value
@@ -134,6 +145,7 @@ func (r *recordReport) run(ctx context.Context) {
 		return
 	case matches && asSet.usable(r):
 		r.report(asSet, asSet)
+		r.join(ctx, asSet)
 		return
 	case codec.Schematic(r.Codec) && !ours:
 		text, _ := asSet.problem(r)
@@ -158,6 +170,7 @@ func (r *recordReport) run(ctx context.Context) {
 		found := r.read(ctx, s)
 		if found.usable(r) {
 			r.report(found, asSet)
+			r.join(ctx, found)
 			return
 		}
 		if s.task == r.Learner.Task {

@@ -3,8 +3,10 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/stream"
@@ -136,17 +138,73 @@ func TestFormats(t *testing.T) {
 func TestTopicOfLabels(t *testing.T) {
 	for _, c := range []struct{ setting, label, other, want string }{
 		{codec.Auto, `{"y":"no"}`, `{"y":"yes"}`, "ok records: the first 1 can be read as json"},
-		{codec.Auto, `{"z":1}`, `{"z":2}`, "no record of topic l holds a label"},
+		{codec.Auto, `{"z":1}`, `{"z":2}`, "no record of the topic of labels has a field y, label, target, class, outcome: name the label with --labels-field; its first record has the fields z"},
 		{"01", "0", `{"y":1}`, "ok records: the first 1 can be read as json"},
 		{"no,yes", "no", `{"y":"yes"}`, "ok records: the first 1 can be read as json"},
-		{"12", "0", "1", "the labels of topic l are 0,1, not those of --labels 12 train with map[labels:0,1]"},
+		{"12", "0", "1", "1 of 2 labels in topic l cannot be read, so that --labels 12 may be wrong: label, y: the label is 0, want 1 or 2 train with map[labels:0,1]"},
 	} {
 		list := reportedWith(func(r *recordReport) {
 			r.Labels, r.Format.Labels = "l", c.setting
-			r.labels = []stream.Record{{Topic: "l", Value: []byte(c.label)}, {Topic: "l", Value: []byte(c.other)}}
+			r.Learner.Join = trainer.Join{Topic: "l", Window: 10}
+			r.labels = []stream.Record{{Topic: "l", Key: []byte("a"), Value: []byte(c.label)}, {Topic: "l", Key: []byte("b"), Value: []byte(c.other)}}
+			r.recs[0].Key = []byte("a")
+			r.both = slices.Concat(r.recs, r.labels)
 		}, `{"x":[1,2]}`)
-		if len(list) != 1 || !strings.Contains(fmt.Sprintf("%s %s: %s %s", list[0].Severity, list[0].Subject, list[0].Text, list[0].Remedy), c.want) {
-			t.Errorf("%v: %v", c, list)
+		text := ""
+		for _, f := range list {
+			text += fmt.Sprintf("%s %s: %s %s\n", f.Severity, f.Subject, f.Text, f.Remedy)
+		}
+		if !strings.Contains(text, c.want) {
+			t.Errorf("%v: %s", c, text)
+		}
+	}
+}
+
+// TestJoinReport: doctor says how many labels meet an example, how late they come, and
+// which settings that takes.
+func TestJoinReport(t *testing.T) {
+	// Of 100 examples, one a second, label i comes after 20 seconds, and that of every
+	// twentieth example after 60.
+	report := func(change func(*recordReport)) string {
+		list := reportedWith(func(r *recordReport) {
+			r.Labels, r.Format.Labels, r.Format.Events = "l", codec.Auto, codec.Auto
+			r.Learner.Join = trainer.Join{Topic: "l", Window: 50, By: "order_id=id"}
+			r.recs = nil
+			for i := range 100 {
+				at, delay := time.Unix(int64(i), 0), 20*time.Second
+				if i%20 == 19 {
+					delay = time.Minute
+				}
+				r.recs = append(r.recs, stream.Record{Topic: "t", Time: at, Value: fmt.Appendf(nil, `{"order_id":%d,"amount":%d}`, i, i%7)})
+				r.labels = append(r.labels, stream.Record{Topic: "l", Time: at.Add(delay), Value: fmt.Appendf(nil, `{"id":"%d","y":%d}`, i, i%2)})
+			}
+			r.both = slices.Concat(r.recs, r.labels)
+			change(r)
+			slices.SortStableFunc(r.both, func(a, b stream.Record) int { return a.Time.Compare(b.Time) })
+		})
+		last := list[len(list)-1]
+		return fmt.Sprintf("%s %s: %s %s", last.Severity, last.Subject, last.Text, last.Remedy)
+	}
+	for want, change := range map[string]func(*recordReport){
+		"ok join: 100 of 100 labels meet one of 100 examples; a label comes 20s after its example (99 %: 1m0s), and 20 more examples meanwhile (99 %: 60); --join-window 50 and --merge ordered, the default, are enough: it takes 39": func(*recordReport) {},
+		"have their label up to 39 examples later than a younger one, so that --join-window 30 loses labels train with map[join-window:78]":                                                                                            func(r *recordReport) { r.Learner.Join.Window = 30 },
+		"with --merge arrival, one topic is read ahead":                          func(r *recordReport) { r.Source.Merge = kafkaio.MergeArrival },
+		"warn join: 90 of 100 labels meet one of 90 examples; a label comes 20s": func(r *recordReport) { r.both = r.both[10:] },
+		"filled one after the other": func(r *recordReport) {
+			for i := range r.both {
+				if r.both[i].Topic == "l" {
+					r.both[i].Time = time.Unix(200+int64(i), 0)
+				}
+			}
+		},
+		`FAIL join: 0 of 100 labels meet one of 100 examples: the first example has the key "0", the first label "a0"`: func(r *recordReport) {
+			for i := range r.labels {
+				r.both[100+i].Value = fmt.Appendf(nil, `{"id":"a%d","y":%d}`, i, i%2)
+			}
+		},
+	} {
+		if got := report(change); !strings.Contains(got, want) {
+			t.Errorf("doctor says\n%s, want\n%s", got, want)
 		}
 	}
 }

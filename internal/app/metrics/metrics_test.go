@@ -153,7 +153,7 @@ func TestJoin(t *testing.T) {
 	}
 	items := []engine.Item{
 		label("b"), example("a"), example("b"), label("a"), label("a"), example("c"), example("d"), example("e"), example("f"),
-		label("d"), example("g"), label("c"), label("x"), example("h"),
+		label("d"), example("g"), label("g"), label("c"), label("x"), example("h"),
 	}
 	if _, err := e.Consume(t.Context(), items); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestJoin(t *testing.T) {
 	v := values(t, reg)
 	for name, want := range map[string]float64{
 		"streamsvm_join_examples_without_label_total": 1, // c
-		"streamsvm_records_total,joined":              3,
+		"streamsvm_records_total,joined":              4,
 		"streamsvm_records_total,late":                2,
 		"streamsvm_records_total,learned":             3,
 		"streamsvm_records_total,sampled_out":         1,

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/trainer"
+)
+
+// joinFlags say where labels come from that do not come with the examples.
+type joinFlags struct {
+	by, topic, field string
+	window           int
+}
+
+// used reports whether labels are joined.
+func (o *joinFlags) used() bool { return o.by != "none" && o.by != "" }
+
+func (o *joinFlags) define(f *cli.Flags) {
+	f.Group("Labels that come later", func() {
+		f.StringVar(&o.by, "join", "none", "what an example and its label in --labels-topic have in common: a `FIELD`, such as order_id or order.id; header:NAME; or key, the record key, or id if there is no key; order_id=id if the labels have another one")
+		f.Suggest("join", []string{"none", "key"})
+		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro or Protobuf, or labels alone")
+		f.StringVar(&o.field, "labels-field", "", "`FIELD` of the label in --labels-topic; by default as --label says")
+		f.IntVar(&o.window, "join-window", 10000, "examples wait for their label until that of one more than `N` later has come")
+	})
+}
+
+func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
+	switch {
+	case !o.used() && o.topic != "":
+		return trainer.Join{}, c.Bad("labels-topic", errors.New("it needs --join and what an example and its label have in common: a field such as order_id, or key"))
+	case !o.used() && o.field != "":
+		return trainer.Join{}, c.Bad("labels-field", errors.New("it needs --join and --labels-topic"))
+	case !o.used():
+		return trainer.Join{}, nil
+	case o.topic == "":
+		return trainer.Join{}, c.Bad("labels-topic", errors.New("--join needs it"))
+	case o.window < 1 || o.window > trainer.MaxJoinWindow:
+		return trainer.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, trainer.MaxJoinWindow))
+	}
+	return trainer.Join{Topic: o.topic, Window: o.window, By: o.by, Field: o.field}, nil
+}
+
+// printJoin says what became of labels that came on a topic of their own.
+func printJoin(w io.Writer, s *engine.JoinStats) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(w, "labels: %d before and %d after their example, %d too late, %d for no example, %d for one that had a label; %d examples without\n",
+		s.Early, s.Joined.Sum(), s.Late.Sum(), s.Orphans, s.Duplicates, s.Missing)
+}
+
+// lostLabels says how many labels have met no example, and what to do about it; "" if
+// they are few.
+func lostLabels(s *engine.JoinStats) string {
+	if s == nil {
+		return ""
+	}
+	late, met := s.Late.Sum(), s.Early+s.Joined.Sum()
+	all := met + late + s.Orphans
+	const ask = `"streamsvm doctor" with the flags of this command says why`
+	switch {
+	case met == 0 && all+s.Labels > 0 && s.Missing+s.Examples > 0:
+		return fmt.Sprintf("None of %d labels has met one of %d examples: %s.", all+s.Labels, s.Missing+s.Examples, ask)
+	case 1000*late > all:
+		window := trainer.MaxJoinWindow
+		for i, bound := range engine.DelayBounds {
+			if s.Late[i] > 0 {
+				window = int(bound)
+			}
+		}
+		if s.Late[len(engine.DelayBounds)] > 0 {
+			window = trainer.MaxJoinWindow
+		}
+		return fmt.Sprintf("%d of %d labels came too late and were not used: begin again with --join-window %d and another --checkpoint.", late, all, window)
+	case 1000*s.Orphans > all:
+		return fmt.Sprintf("%d of %d labels have met no example and were not used: %s.", s.Orphans, all, ask)
+	}
+	return ""
+}
+
+// lossHook logs when labels are lost, again when they are twice as many.
+type lossHook struct {
+	log  *slog.Logger
+	next uint64
+}
+
+// Consumed implements engine.ConsumedHook.
+func (l *lossHook) Consumed(e *engine.Engine, _ int64) {
+	s := e.Join()
+	if s == nil || s.Late.Sum()+s.Orphans < l.next {
+		return
+	}
+	if text := lostLabels(s); text != "" && e.Counts().Consumed >= 1000 {
+		l.log.Warn(text)
+		l.next = 2 * (s.Late.Sum() + s.Orphans + 1)
+	}
+}

@@ -1,0 +1,124 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/trainer"
+)
+
+// joined is what became of the sampled labels.
+type joined struct {
+	examples, labels int
+	ahead            int             // examples before the first label
+	example, label   string          // the first keys
+	after            []time.Duration // between an example and its label
+	behind           []int           // examples that came between them
+	overtaken        []int           // how much younger an example may be that had its label before
+}
+
+// match joins the records, which are in the order of their timestamps.
+func (r *recordReport) match(ctx context.Context, examples, labels stream.Decoder) (j joined) {
+	type side struct {
+		n  int
+		at time.Time
+	}
+	ofExample, ofLabel := engine.Join(r.Learner.Join).Keys()
+	came, early := map[string]side{}, map[string]side{}
+	youngest := 0
+	meet := func(x, y side) {
+		youngest = max(youngest, x.n)
+		j.after, j.behind, j.overtaken = append(j.after, y.at.Sub(x.at)), append(j.behind, max(0, j.examples-x.n)), append(j.overtaken, youngest-x.n)
+	}
+	for i := range r.both {
+		rec := &r.both[i]
+		var ex stream.Example
+		dec, from := examples, ofExample
+		if rec.Topic == r.Labels {
+			dec, from = labels, ofLabel
+		}
+		if rec.Value == nil || stream.DecodeRecord(ctx, dec, nil, rec, &ex) != nil {
+			continue // they have been reported
+		}
+		key := from.Of(rec, &ex)
+		if rec.Topic == r.Labels {
+			if j.labels++; j.labels == 1 {
+				j.ahead = j.examples
+			}
+			j.label = cmp.Or(j.label, key)
+			y := side{j.labels, rec.Time}
+			if x, ok := came[key]; ok && key != "" {
+				meet(x, y)
+				delete(came, key)
+			} else {
+				early[key] = y
+			}
+			continue
+		}
+		j.examples++
+		j.example = cmp.Or(j.example, key)
+		x := side{j.examples, rec.Time}
+		if y, ok := early[key]; ok && key != "" {
+			meet(x, y)
+			delete(early, key)
+		} else {
+			came[key] = x
+		}
+	}
+	return j
+}
+
+// quantile returns the q-quantile of v, which it sorts.
+func quantile[T cmp.Ordered](v []T, q float64) T {
+	slices.Sort(v)
+	return v[min(int(q*float64(len(v))), len(v)-1)]
+}
+
+// join says how many of the labels in a topic of their own meet an example, how late they
+// come, and what that takes.
+func (r *recordReport) join(ctx context.Context, out *reading) {
+	if len(r.labels) == 0 {
+		return
+	}
+	const subject = "join"
+	dec, err := codec.New(out.codec, out.found)
+	labels, err2 := codec.NewLabels(out.found)
+	if err = cmp.Or(err, err2); err != nil {
+		r.fail(cli.Usage, subject, err.Error(), "")
+		return
+	}
+	j := r.match(ctx, dec, labels)
+	met := len(j.after)
+	text := fmt.Sprintf("%d of %d labels meet one of %d examples", met, j.labels, j.examples)
+	if met == 0 {
+		r.fail(cli.Data, subject, fmt.Sprintf("%s: the first example has the key %s, the first label %s", text, shown(j.example), shown(j.label)),
+			"say with --join what both have in common: a FIELD, FIELD=OTHER if labels call it otherwise, header:NAME or key")
+		return
+	}
+	text += fmt.Sprintf("; a label comes %v after its example (99 %%: %v), and %d more examples meanwhile (99 %%: %d)",
+		quantile(j.after, 0.5).Round(time.Millisecond), quantile(j.after, 0.99).Round(time.Millisecond), quantile(j.behind, 0.5), quantile(j.behind, 0.99))
+	if 10*j.ahead >= 9*j.examples && j.examples > 10 {
+		text += ". By their timestamps the topics were filled one after the other, so these are not the delays of live data"
+	}
+	window, need := r.Learner.Join.Window, quantile(j.overtaken, 0.999)
+	switch {
+	case need > window:
+		r.warn(subject, fmt.Sprintf("%s; of the examples, some have their label up to %d examples later than a younger one, so that --join-window %d loses labels", text, need, window),
+			r.Train(map[string]string{"join-window": fmt.Sprint(min(2*need, trainer.MaxJoinWindow))}))
+	case r.Source.Merge == kafkaio.MergeArrival:
+		r.warn(subject, text+"; with --merge arrival, one topic is read ahead of the other, and predictions are not those of the time when an example came",
+			r.Train(map[string]string{"merge": ""}))
+	case 20*(j.labels-met) > j.labels:
+		r.warn(subject, fmt.Sprintf("%s; --join-window %d and --merge ordered, as by default, are enough for these, but the others belong to no example that there is", text, window), "")
+	default:
+		r.ok(subject, "%s; --join-window %d and --merge ordered, the default, are enough: it takes %d", text, window, need)
+	}
+}
