@@ -34,7 +34,7 @@ def _program(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("estimator", [Classifier(), Classifier("online"), Regressor(), Regressor("online")], ids=str)
+@pytest.mark.parametrize("estimator", [Classifier(), Regressor("online")], ids=str)
 def test_check_estimator(estimator: Any) -> None:
     """All checks of scikit-learn pass; none is expected to fail."""
     results = check_estimator(estimator, on_skip=None)
@@ -247,6 +247,7 @@ def test_topics(brokers: str) -> None:
     assert c.to_topic(brokers, topic, name) == 2
     back = Classifier.from_topic(brokers, topic, name, alias="champion")
     assert np.array_equal(back.predict_proba(rows), c.predict_proba(rows))
+    assert back.predict_proba_one(rows[0]) == c.predict_proba_one(rows[0]) != {}
     with Follower(brokers, topic, name, alias="champion") as f:
         f.wait(timeout=60)
         assert f.version == 2

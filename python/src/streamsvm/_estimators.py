@@ -356,7 +356,7 @@ class _Estimator(BaseEstimator):
         """
         e = cls()
         e._model = bytes(source) if isinstance(source, (bytes, bytearray, memoryview)) else Path(source).read_bytes()
-        e._form = _Vectors
+        e._form, e._live = _Vectors, True
         model = e._described()["model"]
         if model["task"] != cls._task:
             raise ValueError(f"a model for the task {model['task']}, where {cls.__name__} needs {cls._task}")
