@@ -183,7 +183,7 @@ def test_files(tmp_path: Path) -> None:
     assert np.allclose(streamsvm.load(path).decision(x), c.decision_function(x), atol=1e-4)
     with pytest.raises(ValueError, match="classify"):
         Regressor.load(path)
-    with pytest.raises(ValueError, match="not an encoded predictor"):
+    with pytest.raises(ValueError, match="no model of streamsvm"):
         Classifier.load(b"nothing")
 
 
