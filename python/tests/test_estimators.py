@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,8 @@ def test_vectors() -> None:
     assert list(c.classes_) == ["no", "yes"]
     three = np.where(y == "no", 2, (x[:, 2] > 0).astype(int))
     d = Classifier("online").fit(x, three)
+    with ThreadPoolExecutor(4) as pool:  # threads may share an estimator
+        assert all((f == d.predict(x)).all() for f in pool.map(d.predict, [x] * 8))
     assert d.decision_function(x).shape == d.predict_proba(x).shape == (1500, 3)
     assert np.array_equal(d.predict(x), d.classes_[d.predict_proba(x).argmax(axis=1)])
     m = sparse.csr_matrix(np.where(np.abs(x) < 0.5, 0, x))
@@ -232,6 +235,9 @@ def test_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ProgramError, match="has ended"):
             c.predict(x)
     assert (c.fit(x, y).predict(x[:5]) != "").all()
+    monkeypatch.setattr(c._pipe, "_owner", 1)
+    with pytest.raises(ProgramError, match="fork"):
+        c.predict(x)
     monkeypatch.setenv("STREAMSVM_BIN", str(tmp_path / "nowhere"))
     with pytest.raises(ProgramError, match="nowhere"):
         Classifier().fit(x, y)
