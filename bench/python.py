@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Predictions of the package in python/ and of scikit-learn's SVC.predict, with the
-same support vectors, in turns in one process; and events. Rates are for a second of
-processor time, on one core, so that other work on the machine matters less.
+same support vectors, in turns in one process; and events; and what estimators learn and
+predict, together with their child process. Rates are for a second of processor time, on
+one core, so that other work on the machine matters less.
 
     PYTHONPATH=python/src bench/python.py STREAMSVM
 
@@ -88,3 +89,24 @@ with tempfile.TemporaryDirectory() as d:
             whole = np.median([rate(lambda: [m.predict(z) for z in few], n) for _ in range(ROUNDS)])
             part = np.median([rate(lambda: [m._schema.rows(z) for z in few], n) for _ in range(ROUNDS)])
             print(f"| {learner} | {len(m.features)} features | {batch} | {whole:,.0f} | {part:,.0f} |", flush=True)
+
+os.environ["STREAMSVM_BIN"] = program
+r = np.random.default_rng(0)
+x = r.normal(size=(200_000, 18))
+y = x[:, 0] + 0.5 * x[:, 1] + 0.3 * r.normal(size=len(x)) > 0
+
+
+def used(estimator):
+    """Seconds of processor time that this process and the child have used."""
+    with open(f"/proc/{estimator._pipe.child.pid}/stat") as f:
+        return sum(map(int, f.read().split()[13:15])) / os.sysconf("SC_CLK_TCK") + time.process_time()
+
+
+print("\n| estimator, 18 features | learned, rows/s | predicted, rows/s |\n| --- | --- | --- |")
+for learner, n in (("online", len(x)), ("adaptive", 20_000)):
+    model = streamsvm.Classifier(learner)  # imports scikit-learn
+    start = time.process_time()
+    model.fit(x[:n], y[:n])
+    between = used(model)
+    model.predict(x)
+    print(f"| {learner} | {n / (between - start):,.0f} | {len(x) / (used(model) - between):,.0f} |", flush=True)

@@ -41,7 +41,7 @@ func TestPython(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	brokers := kafkatest.Brokers(t)
-	cmd := exec.CommandContext(t.Context(), python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=3", "-W", "error")
+	cmd := exec.CommandContext(t.Context(), python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", "--durations=3", "-W", "error")
 	cmd.Env = append(os.Environ(), "PYTHONPATH=src", "PYTHONDONTWRITEBYTECODE=1", "STREAMSVM_GOLDEN="+golden,
 		"STREAMSVM_BIN="+bin, "STREAMSVM_BROKERS="+strings.Join(brokers, ","))
 	out, err := cmd.CombinedOutput()

@@ -69,18 +69,10 @@ func writeFrame(out *bufio.Writer, payload []byte, err error) error {
 		text := struct {
 			Message string `json:"message"`
 			Field   string `json:"field,omitempty"`
-			Row     *int   `json:"row,omitempty"` // from 0
+			Row     *int64 `json:"row,omitempty"` // from 0
 		}{Message: err.Error()}
-		var field *stream.FieldError
-		var record *stream.RecordError
-		var row *rowError
-		if errors.As(err, &row) {
-			text.Row, text.Message = &row.row, row.err.Error()
-		}
-		if errors.As(err, &field) {
-			text.Field, text.Message = field.Field, field.Err.Error()
-		} else if errors.As(err, &record) {
-			text.Field, text.Message = record.Field, record.Err.Error()
+		if bad := (*stream.RecordError)(nil); errors.As(err, &bad) {
+			text.Message, text.Field, text.Row = bad.Err.Error(), bad.Field, &bad.Offset
 		}
 		kind = frameError
 		if payload, err = json.Marshal(text); err != nil {
@@ -91,16 +83,6 @@ func writeFrame(out *bufio.Writer, payload []byte, err error) error {
 	_, _ = out.Write(payload)
 	return out.Flush()
 }
-
-// rowError says which record of a frame is wrong.
-type rowError struct {
-	row int
-	err error
-}
-
-func (e *rowError) Error() string { return fmt.Sprintf("record %d: %v", e.row, e.err) }
-
-func (e *rowError) Unwrap() error { return e.err }
 
 // runPipe answers requests until standard input or, between two of them, ctx ends.
 func (r *replay) runPipe(ctx context.Context) error {
@@ -171,23 +153,19 @@ func (p *pipe) answer(ctx context.Context, kind byte, payload []byte) ([]byte, e
 	return nil, fmt.Errorf("there is no request %q", kind)
 }
 
-// records returns the records of a payload.
-func records(b []byte) (list [][]byte, err error) {
-	if len(b) == 0 || b[0] == '{' {
-		for line := range bytes.Lines(b) {
-			if line = bytes.TrimSpace(line); len(line) > 0 {
-				list = append(list, line)
-			}
-		}
-		return list, nil
-	}
+// records returns the records of a payload. Their offsets are their numbers in it.
+func records(b []byte) (list []stream.Record, _ error) {
 	var next codec.MsgpackSplitter
-	for len(b) > 0 {
-		n, err := next.Next(b)
-		if err != nil {
-			return nil, &rowError{len(list), fmt.Errorf("it is neither JSON nor MessagePack: %w", err)}
+	for lines := len(b) > 0 && b[0] == '{'; len(b) > 0; {
+		rec := stream.Record{Offset: int64(len(list))}
+		if lines {
+			rec.Value, b, _ = bytes.Cut(b, []byte("\n"))
+		} else if n, err := next.Next(b); err == nil {
+			rec.Value, b = b[:n], b[n:]
+		} else {
+			return nil, stream.At(&rec, fmt.Errorf("it is neither JSON nor MessagePack: %w", err))
 		}
-		list, b = append(list, b[:n]), b[n:]
+		list = append(list, rec)
 	}
 	return list, nil
 }
@@ -196,7 +174,7 @@ func records(b []byte) (list [][]byte, err error) {
 type pipeLearner struct {
 	job trainer.Job
 	// first holds the records until their form is known. From then on online is not nil.
-	first  [][]byte
+	first  []stream.Record
 	online *trainer.Online
 }
 
@@ -223,9 +201,10 @@ func (l *pipeLearner) learn(ctx context.Context, payload []byte) error {
 		return l.feed(ctx, list)
 	}
 	enough := false
-	for _, value := range list {
-		l.first = append(l.first, bytes.Clone(value))
-		enough = enough || l.job.Discovery.Look(l.first[len(l.first)-1])
+	for _, rec := range list {
+		rec.Offset, rec.Value = int64(len(l.first)), bytes.Clone(rec.Value)
+		l.first = append(l.first, rec)
+		enough = enough || l.job.Discovery.Look(rec.Value)
 	}
 	if !enough {
 		return nil
@@ -251,18 +230,18 @@ func (l *pipeLearner) begin(ctx context.Context) error {
 }
 
 // feed learns from records. If one of them cannot be decoded, it learns from none.
-func (l *pipeLearner) feed(ctx context.Context, list [][]byte) error {
+func (l *pipeLearner) feed(ctx context.Context, list []stream.Record) error {
 	var arena stream.Arena
 	examples := make([]stream.Example, len(list))
-	for i, value := range list {
-		if err := stream.DecodeRecord(ctx, l.job.Decoder, &arena, &stream.Record{Value: value}, &examples[i]); err != nil {
-			return &rowError{i, err}
+	for i := range list {
+		if err := stream.DecodeRecord(ctx, l.job.Decoder, &arena, &list[i], &examples[i]); err != nil {
+			return stream.At(&list[i], err)
 		}
 	}
 	l.online.From.Topic = "stdin" // as of replay -
 	n, err := l.online.Learn(ctx, examples)
 	if bad := (*stream.RecordError)(nil); errors.As(err, &bad) {
-		return &rowError{n, err}
+		bad.Offset = int64(n)
 	}
 	return err
 }
@@ -292,7 +271,13 @@ func (l *pipeLearner) finish(ctx context.Context) error {
 // save returns a checkpoint, or the records while their form is not known.
 func (l *pipeLearner) save(ctx context.Context) ([]byte, error) {
 	if l.online == nil {
-		return bytes.Join(l.first, []byte("\n")), nil
+		var b []byte
+		for i := range l.first {
+			if b = append(b, l.first[i].Value...); l.first[i].Value[0] == '{' {
+				b = append(b, '\n')
+			}
+		}
+		return b, nil
 	}
 	snap, err := l.online.Snapshot(ctx)
 	if err != nil {
@@ -303,7 +288,7 @@ func (l *pipeLearner) save(ctx context.Context) ([]byte, error) {
 
 // resume continues from what save has returned.
 func (l *pipeLearner) resume(ctx context.Context, data []byte) error {
-	if len(data) == 0 || data[0] == '{' {
+	if !bytes.HasPrefix(data, []byte("\x89SSVM")) { // as checkpoints begin, and no record
 		return l.learn(ctx, data)
 	}
 	snap, err := checkpoint.Decode("state", data)
@@ -377,21 +362,18 @@ func (p *pipe) newScorer(contributions int) (*predictor.Scorer, error) {
 }
 
 func (p *pipe) score(ctx context.Context, s *predictor.Scorer, payload []byte) ([]predictor.Prediction, error) {
-	list, err := records(payload)
-	if err != nil {
+	b := &p.batch
+	var err error
+	if b.Records, err = records(payload); err != nil {
 		return nil, err
 	}
-	b := &p.batch
-	b.JSON, b.Records = len(payload) > 0 && payload[0] == '{', b.Records[:0]
-	for _, value := range list {
-		b.Records = append(b.Records, stream.Record{Value: value})
-	}
+	b.JSON = len(payload) > 0 && payload[0] == '{'
 	if err := s.ScoreBatch(ctx, b); err != nil {
 		return nil, err
 	}
 	for i := range b.Predictions {
 		if err := b.Predictions[i].Err; err != nil {
-			return nil, &rowError{i, err}
+			return nil, stream.At(&b.Records[i], err)
 		}
 	}
 	return b.Predictions, nil
@@ -443,34 +425,18 @@ func (p *pipe) contributions(ctx context.Context, payload []byte) (out []byte, e
 	return out, err
 }
 
-// state returns JSON about what has been learned, and about the present model.
-func (p *pipe) state(ctx context.Context) ([]byte, error) {
-	text := map[string]any{}
-	if l := p.online; l != nil {
-		snap, err := l.Snapshot(ctx)
-		if err != nil {
-			return nil, err
-		}
-		measures := map[string]eval.Number{}
-		for _, m := range l.Measures() {
-			measures[m.Name] = eval.Number(m.Value)
-		}
-		text["counts"], text["measures"], text["state_hash"] = l.Counts(), measures, hash(snap.Header.StateHash)
+// state returns JSON about what has been learned.
+func (l *pipeLearner) state(ctx context.Context) ([]byte, error) {
+	if l.online == nil {
+		return []byte("{}"), nil
 	}
-	if err := p.current(ctx); err != nil {
-		text["no_model"] = err.Error()
-		return json.Marshal(text)
-	}
-	v, sig := p.version, p.version.Signature()
-	in, err := p.scorer.Inputs()
+	snap, err := l.online.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fields := []string{} // of events, or the names of features
-	for _, f := range in.Fields {
-		fields = append(fields, f.Name)
+	measures := map[string]eval.Number{}
+	for _, m := range l.online.Measures() {
+		measures[m.Name] = eval.Number(m.Value)
 	}
-	labels := json.RawMessage("[" + sig.Labels + "]")
-	text["model"] = map[string]any{"learner": v.Learner(), "task": v.Task(), "labels": labels, "options": v.Options(), "events": in.Events, "length": in.Length, "fields": fields}
-	return json.Marshal(text)
+	return json.Marshal(map[string]any{"consumed": snap.Header.Examples, "measures": measures, "state_hash": hash(snap.Header.StateHash)})
 }

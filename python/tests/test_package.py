@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_wheel(tmp_path: Path) -> None:
-    """What a wheel holds works without this folder."""
-    pytest.importorskip("build")
-    source = tmp_path / "source"
-    for name in ["pyproject.toml", "README.md", *(str(p.relative_to(ROOT)) for p in ROOT.glob("src/streamsvm/*") if p.is_file())]:
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_bytes((ROOT / name).read_bytes())
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(source)]
-    done = subprocess.run(build, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("streamsvm-*-py3-none-any.whl")
-    with zipfile.ZipFile(wheel) as z:
-        assert "streamsvm/py.typed" in z.namelist()
-        z.extractall(tmp_path / "site")
-    code = "import streamsvm; print(streamsvm.__file__, streamsvm.load)"
-    out = subprocess.run(
-        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); {code}"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    assert str(tmp_path) in out
+def test_wheel(program: str, tmp_path: Path) -> None:
+    """What pip installs from a wheel of scripts/wheels.py works without this folder, and has
+    the command."""
+    pytest.importorskip("setuptools", "77")
+    spec = importlib.util.spec_from_file_location("wheels", ROOT / "scripts" / "wheels.py")
+    assert spec and spec.loader
+    wheels: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(wheels)
+    files = wheels.pure(tmp_path)
+    windows = wheels.wheel(files, "windows-amd64", b"a program", tmp_path)
+    assert windows.name.endswith("-py3-none-win_amd64.whl")
+    with zipfile.ZipFile(windows) as z:
+        assert {"streamsvm/py.typed", "streamsvm/bin/streamsvm.exe"} < set(z.namelist())
+        record = z.read(next(n for n in z.namelist() if n.endswith("/RECORD"))).decode()
+        assert len(record.splitlines()) == len(z.namelist())
+    machine = {"linux": "linux", "darwin": "darwin", "win32": "windows"}[sys.platform] + "-" + {"x86_64": "amd64", "AMD64": "amd64"}.get(os.uname().machine, "arm64")
+    here = wheels.wheel(files, machine, Path(program).read_bytes(), tmp_path)
+    site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check", "--target", str(site), str(here)]
+    subprocess.run(pip, check=True)
+    env = {"PYTHONPATH": str(site), "PATH": ""}
+    out = subprocess.run([sys.executable, "-c", "import streamsvm; print(streamsvm.program())"], env=env, capture_output=True, text=True, check=True).stdout
+    assert out.strip() == str(site / "streamsvm" / "bin" / "streamsvm")
+    out = subprocess.run([site / "bin" / "streamsvm", "--version"], env=env, capture_output=True, text=True, check=True).stdout
+    assert out.startswith("streamsvm ")

@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, column_or_1d, validate_data
 
+from ._model import Model
 from ._pipe import BATCH, Pipe, ProgramError, RowError, run
 
 if TYPE_CHECKING:
@@ -268,10 +269,6 @@ class _Estimator(BaseEstimator):
                 raise NotFittedError(e.message) from None
             raise RowError(e.message, e.field, None if e.row is None else e.row + start) from None
 
-    def _described(self) -> Any:
-        """What the program says about what has been learned, and about the model."""
-        return json.loads(self._call("s"))
-
     def _fit(self, x: Any, y: Any) -> Self:
         rows, y = self._rows(x, y, reset=True)
         if len(rows) == 1:
@@ -329,13 +326,13 @@ class _Estimator(BaseEstimator):
     def measures_(self) -> dict[str, float]:
         """Prequential measures, by name: each example was predicted before it was
         learned from."""
-        return dict(self._described().get("measures", {}))
+        return dict(json.loads(self._call("s")).get("measures", {}))
 
     @property
     def state_hash_(self) -> str:
         """The hash of the state, which `streamsvm replay` prints, too. Equal streams
         give equal hashes."""
-        return str(self._described().get("state_hash", ""))
+        return str(json.loads(self._call("s")).get("state_hash", ""))
 
     def to_bytes(self) -> bytes:
         """Returns the model as the bytes of a .ssm file."""
@@ -356,20 +353,18 @@ class _Estimator(BaseEstimator):
         """
         e = cls()
         e._model = bytes(source) if isinstance(source, (bytes, bytearray, memoryview)) else Path(source).read_bytes()
-        e._form = _Vectors
-        model = e._described()["model"]
-        if model["task"] != cls._task:
-            raise ValueError(f"a model for the task {model['task']}, where {cls.__name__} needs {cls._task}")
-        e.learner, e.options = model["learner"], model["options"]
-        if model["events"]:
-            e._form = _Events
-        elif model["length"]:
-            e.n_features_in_ = model["length"]
+        model = Model(e._model)
+        if model.task != cls._task:
+            raise ValueError(f"a model for the task {model.task}, where {cls.__name__} needs {cls._task}")
+        e.learner, e.options = model.learner, model.options
+        e._form, e._live = _Events if model.events else _Vectors, True
+        if model.length:
+            e.n_features_in_ = model.length
         e._found(model)
         return e
 
-    def _found(self, model: Any) -> None:
-        """Takes note of what the program says about the model."""
+    def _found(self, model: Model) -> None:
+        """Takes note of the labels of the model."""
 
     def __getstate__(self) -> Any:
         state = {**super().__getstate__()}
@@ -487,8 +482,8 @@ class Classifier(ClassifierMixin, _Estimator):
             self.classes_ = np.unique(classes)
         return self._partial_fit(X, y)
 
-    def _found(self, model: Any) -> None:
-        self.classes_ = np.array(model["labels"] or [-1, 1])
+    def _found(self, model: Model) -> None:
+        self.classes_ = np.array(model.labels)
 
     def _scores(self, x: Any) -> F64:
         """For each row decision and probability of two classes; of more, scores and then
@@ -496,7 +491,7 @@ class Classifier(ClassifierMixin, _Estimator):
         out = super()._scores(x)
         k = out.shape[1] // 2 if out.shape[1] > 2 else 2
         if len(out) and (not hasattr(self, "classes_") or len(self.classes_) != k):
-            self._found(self._described()["model"])
+            self._found(Model(self.to_bytes()))
         return out
 
     def decision_function(self, X: Any) -> F64:

@@ -37,6 +37,8 @@ class Model:
         options: the learner's options as text, tuned ones included.
         features: names of the features, where they have any.
         version: version in the model topic; 0 for a model that was in a file.
+        events: whether it was made of events.
+        length: number of features of vectors; 0 where it is not known.
     """
 
     def __init__(self, data: bytes, version: int = 0) -> None:
@@ -72,6 +74,7 @@ class Model:
         f.end()
         self._form = _forms.read(self.learner, model)
         self._read_labels(f, labels)
+        self.events, self.length = self._schema is not None, 0 if self._schema else self._length
         self.features: list[str] = self._schema.features() if self._schema else self._columns
 
     def _signature(self, f: Fields) -> str:

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -116,24 +117,30 @@ class Pipe:
         except OSError as e:
             self._errors.close()
             raise ProgramError(f"{program()}: {e}") from e
+        self._lock, self._owner = threading.Lock(), os.getpid()
         self.close = weakref.finalize(self, _stop, self.child, self._errors)
 
-    def call(self, kind: str, *payload: bytes | memoryview) -> bytes:
-        """Sends a request and returns the answer.
+    def call(self, kind: str, payload: bytes = b"") -> bytes:
+        """Sends a request and returns the answer. Threads may share the process.
 
         Raises:
             RowError: the program refuses the request.
             ValueError: it refuses the settings.
-            ProgramError: it has ended.
+            ProgramError: it has ended, or belongs to the process that this one was forked from.
         """
+        if os.getpid() != self._owner:
+            raise ProgramError("an estimator cannot be used after a fork: give it to other processes as a pickle")
+        with self._lock:
+            return self._call(kind, payload)
+
+    def _call(self, kind: str, payload: bytes) -> bytes:
         stdin, stdout = self.child.stdin, self.child.stdout
         assert stdin and stdout
         if not self.close.alive:
             raise ProgramError("the program streamsvm has ended")
         try:
-            stdin.write(struct.pack("<cI", kind.encode(), sum(len(p) for p in payload)))
-            for part in payload:
-                stdin.write(part)
+            stdin.write(struct.pack("<cI", kind.encode(), len(payload)))
+            stdin.write(payload)
             stdin.flush()
         except (BrokenPipeError, OSError):
             raise self._dead() from None
