@@ -27,7 +27,8 @@ import (
 
 // TestPages runs the commands in the code blocks of each page, in order, as a
 // reader would who types them, and compares what they print with the page. A page
-// has an empty directory and a broker of its own; ports are replaced by free ones.
+// has a directory and a broker of its own, which testdata/setup.sh fills; ports are
+// replaced by free ones.
 //
 // A block, indented or fenced, is run if it begins with a command. The lines below a
 // command that are no commands are what it prints on stdout, or on stderr if
@@ -35,7 +36,6 @@ import (
 //
 //	<!--skip: REASON-->         do not run the block
 //	<!--long-->                 run it only with STREAMSVM_LONG
-//	<!--first: COMMAND-->       run this shell command before; $TESTDATA is docs/testdata
 //	<!--file: NAME-->           write the block, which is none of commands, to a file
 //	<!--version: TOPIC COUNT--> wait before until a model of so many examples is published
 //	<!--on: REGEXP-->           the commands run on: wait for a line that matches or, without REGEXP,
@@ -59,6 +59,7 @@ func TestPages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShell(t)
+			s.setup("bash \"$TESTDATA/setup.sh\" " + name)
 			for _, b := range blocks {
 				s.run(b)
 			}
@@ -305,7 +306,7 @@ func python(t *testing.T) string {
 var (
 	address = regexp.MustCompile(`(127\.0\.0\.1|localhost|--listen )?:(\d{4,5})\b`)
 	listen  = regexp.MustCompile(`--listen \S*:(\d+)`)
-	data    = regexp.MustCompile(`\b(a9a|heart_failure)(\.train|\.test)?\.libsvm\.gz\b`)
+	data    = regexp.MustCompile(`\ba9a\.(train|test)\.libsvm\.gz\b`)
 )
 
 // start starts a command.
@@ -331,6 +332,7 @@ func (s *shell) start(name string, args ...string) *job {
 	})
 	j.cmd = exec.Command(name, args...)
 	j.cmd.Dir, j.cmd.Env, j.cmd.Stdout, j.cmd.Stderr = s.dir, s.env, &j.out, &j.err
+	j.cmd.Stdin = strings.NewReader("")
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := j.cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -344,7 +346,7 @@ func (s *shell) start(name string, args ...string) *job {
 }
 
 // patience is how long a command may take before it is given up.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // await waits for the end of a job or, with a pattern, for a line that it prints.
 func (s *shell) await(j *job, until string) {
@@ -427,6 +429,16 @@ func (s *shell) stop() {
 	s.left = nil
 }
 
+// setup runs a command that is not on the page.
+func (s *shell) setup(command string) {
+	s.t.Helper()
+	j := s.start("bash", "-ec", command)
+	s.await(j, "")
+	if !s.ended(j, "0") {
+		s.t.FailNow()
+	}
+}
+
 // run runs a block.
 func (s *shell) run(b *block) {
 	reason, skip := b.marks["skip"]
@@ -448,17 +460,9 @@ func (s *shell) run(b *block) {
 	case prints && s.last == nil:
 		return // the output of a block that is not run
 	}
-	first := b.marks["first"]
 	if v := b.marks["version"]; v != "" {
 		topic, count, _ := strings.Cut(v, " ")
-		first = fmt.Sprintf("until streamsvm model list --model-topic %s | grep -q ' %s '; do sleep .2; done", topic, count)
-	}
-	if first != "" {
-		j := s.start("bash", "-ec", first)
-		s.await(j, "")
-		if !s.ended(j, "0") {
-			s.t.FailNow()
-		}
+		s.setup(fmt.Sprintf("until streamsvm model list --model-topic %s | grep -q ' %s '; do sleep .2; done", topic, count))
 	}
 	code := b.marks["exits"]
 	if code == "" {
