@@ -458,6 +458,14 @@ func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
 	return trainer.Join{Topic: o.topic, Window: o.window}, nil
 }
 
+// eventsFlag is the flag that is wrong if a codec does not find its fields.
+func eventsFlag(codec string) string {
+	if codec == "csv" {
+		return "label"
+	}
+	return "events"
+}
+
 // job is that of the trainer with options and decoders, for records of a topic
 // or of files.
 func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trainer.Job, err error) {
@@ -470,7 +478,7 @@ func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trai
 	}
 	opts.Unlabelled = o.join.by == "key"
 	if job.Discovery, err = codec.NewDiscovery(name, opts); err != nil {
-		return job, c.Bad("events", err)
+		return job, c.Bad(eventsFlag(name), err)
 	}
 	job.Log = c.Log
 	if codec.Schematic(name) && opts.Written == nil && co.registry != nil {

@@ -17,6 +17,9 @@ func Write(path string, data []byte) error {
 		return os.WriteFile(path, data, 0o644)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if e := (*os.PathError)(nil); errors.As(err, &e) {
+		e.Path = path // users do not know the temporary name
+	}
 	if err != nil {
 		return err
 	}
