@@ -94,6 +94,7 @@ func shown(v string) string {
 func TestBadInputs(t *testing.T) {
 	c := newCluster(t)
 	var table bytes.Buffer
+	shownReasons := map[stream.Reason]bool{}
 	fmt.Fprintf(&table, "| codec | | value | what is said, after topic, partition and offset | reason |\n| --- | --- | --- | --- | --- |\n")
 	for _, b := range badValues {
 		topic := kafkatest.Topic(t, c.brokers, 1, nil)
@@ -107,7 +108,8 @@ func TestBadInputs(t *testing.T) {
 		code, _, errText := streamsvm(t.Context(), append(args, "-q", "--tolerance", "none")...)
 		at := topic + "/0 offset 1: "
 		_, said, found := strings.Cut(errText, at)
-		said = strings.TrimSpace(said)
+		said, _, tolerable := strings.Cut(strings.TrimSpace(said), "; --tolerance data")
+		found = found && tolerable
 		if code != int(cli.Data) || !found || !strings.HasPrefix(said, string(b.stage)) {
 			t.Errorf("%s, %s: exit code %d, %q", b.codec, b.what, code, errText)
 		}
@@ -124,6 +126,10 @@ func TestBadInputs(t *testing.T) {
 			t.Errorf("%s, %s: letter %+v with value %q, %v", b.codec, b.what, l, letters[0].Value, err)
 		}
 		kafkatest.Delete(t, c.brokers, topic+".dlq")
+		if b.codec != "json" && shownReasons[b.reason] {
+			continue // as for JSON
+		}
+		shownReasons[b.reason] = true
 		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", b.codec, b.what, shown(b.value), strings.ReplaceAll(said, "|", `\|`), b.reason)
 	}
 	compareTable(t, "../../docs/failures.md", "bad input", table.String())

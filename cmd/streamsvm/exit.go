@@ -2,6 +2,10 @@ package main
 
 import (
 	"errors"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -30,7 +34,7 @@ func exitCode(err error) cli.Code {
 	switch {
 	case errors.As(err, &own):
 		return own.Code
-	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &dead), errors.As(err, &one), errors.As(err, &snapshot), errors.As(err, &epoch), errors.As(err, &promote), errors.Is(err, checkpoint.ErrNoValid):
+	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &dead), errors.As(err, &one), errors.As(err, &snapshot), errors.As(err, &epoch), errors.As(err, &promote), errors.Is(err, checkpoint.ErrNoValid), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, zstd.ErrMagicMismatch):
 		return cli.Data
 	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked), errors.Is(err, modeltopic.ErrGivenUp), errors.As(err, &expect), errors.As(err, &session):
 		return cli.Temporary

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -26,6 +30,9 @@ func TestExitCode(t *testing.T) {
 		{fmt.Errorf("a: %w", checkpoint.ErrLocked), cli.Temporary},
 		{fmt.Errorf("a: %w", checkpoint.ErrFenced), cli.Fenced},
 		{fmt.Errorf("a: %w", &topiclog.FencedError{}), cli.Fenced},
+		{fmt.Errorf("a: %w", io.ErrUnexpectedEOF), cli.Data},
+		{fmt.Errorf("a: %w", gzip.ErrHeader), cli.Data},
+		{fmt.Errorf("a: %w", zstd.ErrMagicMismatch), cli.Data},
 		{context.Canceled, cli.Temporary},
 	} {
 		if got := exitCode(c.err); got != c.want {

@@ -425,6 +425,14 @@ func asBefore(e *engine.MismatchError) string {
 	return "give --" + name + " " + cli.Quote(e.Was)
 }
 
+// eventsFlag is the flag that is wrong if a codec does not find its fields.
+func eventsFlag(codec string) string {
+	if codec == "csv" {
+		return "label"
+	}
+	return "events"
+}
+
 // job is that of the trainer with options and decoders, for records of a topic
 // or of files.
 func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trainer.Job, err error) {
@@ -437,7 +445,7 @@ func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trai
 	}
 	job.Join.Codec(&opts)
 	if job.Discovery, err = codec.NewDiscovery(name, opts); err != nil {
-		return job, c.Bad("events", err)
+		return job, c.Bad(eventsFlag(name), err)
 	}
 	job.Log = c.Log
 	if codec.Schematic(name) && opts.Written == nil && co.registry != nil {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	_ "net/http/pprof"
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,6 +106,9 @@ func (s *server) start(c *cli.Call, addr string) error {
 		addr = "127.0.0.1" + addr
 	}
 	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("--listen: another process listens on %s: choose another port", addr)
+	}
 	if err != nil {
 		return cli.Fail(cli.Unavailable, err)
 	}

@@ -241,7 +241,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"replay", good, "--learner", "sbp", "--model", filepath.Join(dir, "no", "m.ssm")}, cli.IO, "no such file"},
 		{[]string{"model", "inspect", other}, cli.Data, "not a checkpoint"},
 		{[]string{"model", "inspect", dir}, cli.Data, "holds no checkpoint"},
-		{[]string{"predict", "--model", other}, cli.Data, "not an encoded predictor"},
+		{[]string{"predict", "--model", other}, cli.Data, "not a model, or written by a newer version"},
 		{[]string{"predict"}, cli.Usage, "neither --model-topic nor --model"},
 		{[]string{"train"}, cli.Usage, "--topics: no topic"},
 		{[]string{"train", "--topics", "a", "--model-topic", "m"}, cli.Usage, "--checkpoint: model-topic needs it"},

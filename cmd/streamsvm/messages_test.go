@@ -82,8 +82,6 @@ var whole = map[string]*regexp.Regexp{
 // alone give.
 func TestBadMessages(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
-	var table bytes.Buffer
-	fmt.Fprintf(&table, "| codec | good | cut off | too large, or of hostile length | consumed = learned + unlabelled + dead | reasons |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, codec := range []string{"json", "libsvm", "csv", "msgpack"} {
 		good := kafkatest.Topic(t, brokers, 1, nil)
 		mixed := kafkatest.Topic(t, brokers, 1, map[string]string{"max.message.bytes": "4000000"})
@@ -103,7 +101,7 @@ func TestBadMessages(t *testing.T) {
 			}
 			mixedRecs = append(mixedRecs, stream.Record{Topic: mixed, Value: []byte(value)})
 		}
-		i, cut := 0, 0
+		i := 0
 		next := func() string { i++; return wire(codec, i) }
 		for range 20 {
 			put(next(), true)
@@ -116,9 +114,6 @@ func TestBadMessages(t *testing.T) {
 				ok := whole[codec] != nil && whole[codec].MatchString(part)
 				put(part, ok)
 				put(next(), true)
-				if !ok {
-					cut++
-				}
 			}
 		}
 		for _, v := range large[codec] {
@@ -143,7 +138,6 @@ func TestBadMessages(t *testing.T) {
 			t.Errorf("%s: the learner is not that of the good records alone", codec)
 		}
 		letters := kafkatest.ReadAll(t, brokers, mixed+".dlq")
-		var reasons []string
 		for k, r := range letters {
 			l, err := deadletter.Parse(&r)
 			if err != nil || k >= len(bad) || string(r.Value) != bad[k] {
@@ -152,13 +146,10 @@ func TestBadMessages(t *testing.T) {
 			if n := len(l.Message); n > 300 {
 				t.Errorf("%s: a message of %d bytes about %.40q", codec, n, bad[k])
 			}
-			reasons = append(reasons, l.Reason)
 		}
 		if len(letters) != len(bad) {
 			t.Errorf("%s: %d letters about %d bad records", codec, len(letters), len(bad))
 		}
-		slices.Sort(reasons)
-		fmt.Fprintf(&table, "| %s | %d | %d | %d | %s = %s + %s + %s | %s |\n", codec, len(goodRecs), cut, len(large[codec]), m["consumed"], m["learned"], m["sampled_out"], m["dead"], strings.Join(slices.Compact(reasons), ", "))
 
 		// Without tolerance the first one ends the run.
 		strict := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--tolerance" || a == "data" || a == "--dlq" })
@@ -167,5 +158,4 @@ func TestBadMessages(t *testing.T) {
 			t.Errorf("%s, not tolerated: exit code %d, %s", codec, code, said)
 		}
 	}
-	compareTable(t, "../../docs/failures.md", "bad messages", table.String())
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
@@ -442,6 +443,14 @@ func (p *predict) summary() error {
 		} else {
 			accuracy := float64(p.right) / float64(n)
 			fmt.Fprintf(p.c.Err, "accuracy %s, AUC %s%s on %d labelled examples\n", eval.Percent(accuracy), decimal(s.AUC), probabilities(", ", &s.Probability), n)
+		}
+	}
+	if last := p.last.Load(); last != nil && !p.c.Quiet {
+		fields, events, _ := codec.FieldCounts(last.Codec())
+		for _, f := range fields {
+			if events > 0 && f.Missing == events {
+				fmt.Fprintf(p.c.Err, "warning: no record has the field %s, which the model knows: see whether it has another name\n", f.Name)
+			}
 		}
 	}
 	if p.skipped > 0 && !p.c.Quiet {

@@ -65,6 +65,7 @@ func (o *refuseFlags) Dead(why *stream.RecordError) {
 func (o *refuseFlags) explain(err error, co *codecFlags, doctor, again string) error {
 	var dead *stream.DeadError
 	var one *stream.OneLabelError
+	var record *stream.RecordError
 	var do string
 	switch {
 	case errors.As(err, &dead):
@@ -79,8 +80,14 @@ func (o *refuseFlags) explain(err error, co *codecFlags, doctor, again string) e
 		do = fmt.Sprintf(": more than --max-dead %v allows%s", o.maxDead, do)
 	case errors.As(err, &one):
 		do = o.missing(one, co, again)
-	default:
+	case !errors.As(err, &record):
 		return err
+	case record.Offset > 0:
+		do = "; --tolerance data goes on without such records"
+	case doctor != "":
+		do = "; see what can be read with " + doctor
+	default:
+		do = "; is --codec right?"
 	}
 	return cli.Failf(cli.Data, "%w%s", err, do)
 }

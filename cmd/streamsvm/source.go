@@ -110,6 +110,8 @@ func kafkaError(err error) error {
 		return err
 	case errors.As(err, &outside):
 		return cli.Fail(cli.Data, err)
+	case errors.As(err, &unknown) && unknown.Partition < 0:
+		return cli.Fail(cli.Unavailable, fmt.Errorf("%w: create it, or correct the name", err))
 	case errors.As(err, &unknown), errors.As(err, &model), errors.As(err, &refusal), errors.As(err, &reach), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return cli.Fail(cli.Unavailable, err)
 	}

@@ -10,9 +10,16 @@ import (
 	"github.com/streamsvm/streamsvm/internal/crash"
 )
 
-// Write replaces the file at path by data in one step.
+// Write replaces the file at path by data in one step. A path that is not a regular
+// file, such as /dev/null or /dev/stdout, cannot be replaced: data is written to it.
 func Write(path string, data []byte) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(path, data, 0o644)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if e := (*os.PathError)(nil); errors.As(err, &e) {
+		e.Path = path // users do not know the temporary name
+	}
 	if err != nil {
 		return err
 	}

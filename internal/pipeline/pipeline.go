@@ -110,7 +110,7 @@ const (
 )
 
 // ErrFormat is returned for bytes that no known version of this package wrote.
-var ErrFormat = errors.New("not an encoded predictor of a known version")
+var ErrFormat = errors.New("not a model, or written by a newer version of streamsvm than this one")
 
 // ErrOldModel is returned for a model whose checksum is right but whose form its
 // learner no longer reads.

@@ -76,7 +76,7 @@ func newCSV(c common, o CSVOptions) (*csvCodec, error) {
 	if o.LabelColumn != "" {
 		k, err := o.column(o.LabelColumn)
 		if err != nil {
-			return nil, fmt.Errorf("LabelColumn: %w", err)
+			return nil, err
 		}
 		d.label = k
 	}
@@ -156,7 +156,7 @@ func (o *CSVOptions) column(s string) (int, error) {
 	k, err := strconv.Atoi(s)
 	if err != nil {
 		if len(o.Columns) == 0 {
-			return 0, fmt.Errorf("column %q cannot be found: the columns have no names, give its number from 1 on", s)
+			return 0, fmt.Errorf("no column is called %q, since no header has that name: see whether --csv-separator is right, or give the number of the column, from 1 on", s)
 		}
 		return 0, fmt.Errorf("column %q is unknown, there are %s", s, strings.Join(o.Columns, ", "))
 	}

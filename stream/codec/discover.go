@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -48,6 +49,7 @@ type Discovery struct {
 	counted     bool   // labels includes those of events
 	label       string // the field with it, in records after the sample
 	bad         error  // the error of the first record that cannot be read
+	hint        string // what the first record looks like, if that is no event
 	refused     int
 	ids         int // vectors that have the field o.ID
 
@@ -158,7 +160,9 @@ func (d *Discovery) LookRecord(ctx context.Context, rec *stream.Record) (enough 
 		}
 		return d.enough(), nil
 	}
-	d.records++
+	if d.records++; d.records == 1 {
+		d.hint = hint(value)
+	}
 	switch {
 	case d.name == "json" && d.records > SampleSize:
 		if c, err := jsonField(value, d.label); err == nil {
@@ -289,6 +293,19 @@ func (d *Discovery) lookJSON(value []byte) {
 	}
 	fields, err := jsonFields(value)
 	d.keep(fields, value, err, plain)
+}
+
+// hint says what to do about records like this one, which is none of JSON.
+func hint(value []byte) string {
+	switch text := bytes.TrimSpace(value); {
+	case len(text) > 0 && text[0] == '[':
+		return "; this is a JSON array: write each of its objects on a line, as jq -c '.[]' does"
+	case len(text) > 1 && text[0] == 0x1f && text[1] == 0x8b:
+		return "; this is gzip: decompress it, or give the file a name with .gz"
+	case len(text) > 0 && text[0] != '{' && bytes.ContainsAny(text, ",;\t"):
+		return "; if this is CSV, give --codec csv"
+	}
+	return ""
 }
 
 // keep adds the fields of a record, or counts it as refused.
@@ -430,9 +447,9 @@ func (d *Discovery) Decide() (Options, error) {
 	sure := d.given() || d.plain == 0 || d.labelElsewhere()
 	switch {
 	case d.given() && len(d.events) == 0 && d.records == 0:
-		return o, errors.New("there are no records to find out their fields from")
+		return o, errors.New("there are no records to infer the fields from")
 	case d.given() && len(d.events) == 0:
-		return o, fmt.Errorf("none of the first %d records is an event; the first error: %w", d.records, d.bad)
+		return o, fmt.Errorf("none of the first %d records is an event; the first error: %w%s", d.records, d.bad, d.hint)
 	case len(d.events) > 0 && (sure || len(d.events) > d.plain):
 		s, err := d.infer()
 		if err != nil && sure {

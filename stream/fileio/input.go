@@ -82,7 +82,7 @@ func openFile(ctx context.Context, path string) (*file, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w: its name says that it is compressed: rename it if it is not", path, err)
 	}
 	return f, nil
 }
