@@ -1,12 +1,10 @@
 package scs
 
 import (
-	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/hinge"
-	"github.com/streamsvm/streamsvm/internal/rank"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -144,47 +142,14 @@ func (l *Learner) shrink() bool {
 // support returns the number of support vectors.
 func (c *classifier) support() int { return expansion.Nonzero(c.p.Alpha) }
 
-// trim enforces the budget in presets without the guard, by dropping the
-// coefficients that contribute least.
-func (c *classifier) trim() {
-	support := c.support()
-	if c.opt.Budget == 0 || support <= c.opt.Budget {
-		return
-	}
-	c.outdate()
-	clear(c.p.D)
-	c.forget(c.least(support - c.opt.Budget))
-	c.p.Refresh()
-}
-
-// least returns the n points with the smallest |α_j|·√K_jj among those with a
-// coefficient, smallest first, ties by age.
-func (c *classifier) least(n int) []int {
-	var all []rank.Entry
-	for i, a := range c.p.Alpha {
-		if a != 0 {
-			all = append(all, rank.Entry{V: math.Abs(a) * math.Sqrt(max(c.p.Basis.Diag(i), 0)), I: int32(i)})
-		}
-	}
-	slices.SortFunc(all, rank.Compare)
-	out := make([]int, 0, n)
-	for _, e := range all[:min(n, len(all))] {
-		out = append(out, int(e.I))
-	}
-	return out
-}
-
 // forget sets the coefficients of the points in out to 0 and updates the scores for
-// that and for the other changes recorded in D. The decision at z changes by at
-// most √K(z,z) · Σ |α_j|·√K_jj; that sum is accumulated for the gauge
-// forgotten_norm.
+// that and for the other changes recorded in D.
 func (c *classifier) forget(out []int) {
 	p := c.p
 	clear(p.P)
 	c.fresh = true
 	for _, i := range out {
 		if a := p.Alpha[i]; a != 0 {
-			c.counts.forgotten += math.Abs(a) * math.Sqrt(max(p.Basis.Diag(i), 0))
 			p.D[i], p.Alpha[i] = -a, 0
 		}
 	}

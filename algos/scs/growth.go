@@ -28,9 +28,6 @@ func (l *Learner) admit(draws []*stream.Example) {
 		return
 	}
 	m := l.size() - len(draws)
-	// The number of draws to recycle depends on the radius, which the test has just
-	// changed.
-	l.plan()
 	n, gone := l.Admit()
 	hinge.TruncateAll(l.problems(), m+n)
 	if len(gone) > 0 {
@@ -46,7 +43,6 @@ func (l *Learner) admit(draws []*stream.Example) {
 // from m on, T_k.
 func (c *classifier) decide(m int) {
 	p := c.p
-	c.fresh = c.fresh || c.opt.Restart == "stage"
 	if !c.moved {
 		// A null step is never a success.
 		c.counts.rejected++
@@ -63,19 +59,14 @@ func (c *classifier) decide(m int) {
 	onT := ridge + mean(p.S, m, n) - mean(p.S0, m, n)
 	c.counts.dS, c.counts.dT = onS, onT
 	c.counts.fT = float64(p.Lambda/2*dot(p.Alpha[:m], p.S[:m])) + mean(p.S, m, n)
-	ok := onS <= eta1*onT
-	if c.opt.Accept == "ratio" {
-		ok = onS < 0 && onT <= eta1*onS
-	}
-	if ok && c.norm > eta2*c.delta {
+	if onS <= eta1*onT && c.norm > eta2*c.delta {
 		c.counts.accepted++
-		c.delta = min(radiusRatio*c.delta, c.opt.largeRadius())
+		c.delta = min(radiusRatio*c.delta, largeRadius)
 		p.Mark()
 	} else {
 		c.counts.rejected++
 		c.delta = max(c.delta/radiusRatio, smallRadius)
 		p.Revert()
-		c.fresh = c.fresh || c.opt.Restart == "reject"
 	}
 	c.moved = false
 	c.outdate()
@@ -84,7 +75,8 @@ func (c *classifier) decide(m int) {
 // counters count events for the gauges.
 type counters struct {
 	accepted, rejected, null, capped, waited uint64
-	dS, dT, fT, forgotten                    float64
+	dS, dT, fT                               float64
+	forgotten                                float64 // unused; part of every state
 }
 
 // ownGauges returns the gauges that all presets have.
@@ -118,7 +110,6 @@ func (l *Learner) gauges() []stream.Measure {
 		stream.Measure{Name: "model_decrease", Value: c.counts.dS},
 		stream.Measure{Name: "validation_decrease", Value: c.counts.dT},
 		stream.Measure{Name: "validation_objective", Value: c.counts.fT},
-		stream.Measure{Name: "forgotten_norm", Value: c.counts.forgotten},
 	)
 }
 

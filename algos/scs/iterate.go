@@ -16,7 +16,7 @@ func (c *classifier) iterate(p *hinge.Problem, n int) {
 		if t == 0 {
 			c.counts.null++
 			c.step = 0
-			if c.fresh || c.opt.Restart == "never" {
+			if c.fresh || !c.guarded() {
 				// The subgradient itself is no descent direction, or nothing can
 				// change until the sample does.
 				break
@@ -35,12 +35,13 @@ func (c *classifier) iterate(p *hinge.Problem, n int) {
 }
 
 // direction sets d to −Nr{−d, g}: the shortest vector on the segment between the
-// previous direction and the negative subgradient, in the metric in use.
+// previous direction and the negative subgradient: with the guard in the metric of the
+// function space, as printed in that of the coefficients.
 func (c *classifier) direction(p *hinge.Problem) {
-	if c.opt.Geometry == "alpha" {
-		c.norm = p.TurnAlpha(c.fresh)
-	} else {
+	if c.guarded() {
 		c.norm = p.TurnRKHS(c.fresh)
+	} else {
+		c.norm = p.TurnAlpha(c.fresh)
 	}
 }
 

@@ -101,17 +101,20 @@ func newBinary(env algos.Env, o options) (*Learner, error) {
 func (l *Learner) append() {
 	o := l.opt
 	o.CacheMB /= len(l.classifiers) + 1 // all together stay within about the bound for one
-	l.classifiers = append(l.classifiers, &classifier{opt: o, delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN()})
+	c := &classifier{opt: o, delta: 1, fresh: true, norm: math.NaN(), step: math.NaN()}
+	if !o.guarded() {
+		c.delta = firstRadius
+	}
+	l.classifiers = append(l.classifiers, c)
 }
 
 // growing returns the growth rule of the sample.
 func (o *options) growing() samplers.Growth {
 	g := samplers.Growth{
-		Rule: o.Growth, Initial: o.Initial, Max: o.MaxSample, Step: fixedGrowth, Factor: doubling, Kappa: o.Kappa, PFail: failure,
-		TMax: o.TMax, Recycle: o.guarded(), Full: o.Full, Stride: stride,
+		Rule: "fixed", Initial: o.Initial, Max: o.MaxSample, Step: fixedGrowth, TMax: o.TMax, Full: o.Full, Stride: stride,
 	}
 	if o.guarded() {
-		g.Reserve, g.ReserveLeast = 16, testLeast
+		g.Rule, g.Factor, g.Recycle, g.Reserve, g.ReserveLeast = "geometric", 2, true, 16, testLeast
 	}
 	return g
 }
@@ -162,7 +165,7 @@ func (l *Learner) step() {
 	l.admit(d.Test)      // T_k is recycled
 	l.optimise(false)    // lines 5 to 8: d_k, t_k, α_k
 	l.serve(l.Pending()) // the reserved draws test the new model
-	l.plan()             // δ_k fixes |s_{k+1}| and |T_{k+1}|
+	l.plan()
 }
 
 // Finish takes the pending draws into the sample and completes the optimisation.
@@ -172,8 +175,8 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 }
 
 func (l *Learner) finish() {
-	if l.opt.Final == 0 {
-		return
+	if !l.guarded() {
+		return // examples pending stay pending
 	}
 	l.retain()
 	// Nothing is tested any more: growth does not have to pay for itself when there
@@ -190,16 +193,12 @@ func (l *Learner) finish() {
 		return
 	}
 	l.optimise(true)
-	if !l.guarded() {
-		l.mark() // no draws are left to test on
-	}
 	l.serve(nil)
 	l.plan()
 }
 
-// plan gives the sampler the radius and the bound M from which the next sample size
-// follows. M bounds f(z)|: for K(z,z) ≤ 1 the norm of an iterate that is at least
-// as good as 0 is at most √(2/λ), near the optimum at most 1/√λ.
+// plan records the radius and a bound on |f(z)|: for K(z,z) ≤ 1 the norm of an iterate
+// near the optimum is at most 1/√λ.
 func (l *Learner) plan() {
 	c := l.classifiers[0]
 	l.Plan(c.delta, 1/math.Sqrt(c.p.Lambda))
@@ -234,11 +233,11 @@ func (o *options) basis(xs []stream.Vec) *kernel.Basis {
 }
 
 // rescale sets λ by the size of the sample. Iterations on the whole sample, which
-// are those without a margin, also need the active set.
+// are those without the guard, also need the active set.
 func (l *Learner) rescale() {
 	for _, c := range l.classifiers {
 		c.p.Lambda = l.opt.lambda(c.p.Mass())
-		if l.opt.Margin == 0 {
+		if !l.guarded() {
 			c.p.Refresh()
 		}
 	}
@@ -301,13 +300,12 @@ func (l *Learner) Report() algos.Report {
 	if p := c.p; p != nil {
 		r.Objective = p.Objective()
 		switch gap, ok := p.Gap(); {
+		case c.cert.given:
+			r.Certificate = c.cert.gap
 		case c.guarded():
-			if c.cert.given {
-				r.Certificate = c.cert.gap
-			}
 		case ok:
 			r.Certificate = gap
-		case l.opt.Margin == 0:
+		default:
 			r.Certificate = p.Certificate()
 		}
 		r.Sample = p.Len()

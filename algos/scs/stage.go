@@ -8,17 +8,16 @@ import (
 )
 
 // optimise improves the models on the present sample: conjugate subgradient
-// iterations, then, with a margin, dual ascent until the gap is small enough.
+// iterations, then, with the guard, dual ascent until the gap is small enough.
 func (l *Learner) optimise(final bool) {
-	n := l.opt.Iterations
-	if final {
-		n = l.opt.Final
-	}
-	if l.opt.Margin == 0 {
+	if !l.guarded() {
 		c := l.classifiers[0]
-		c.iterate(c.p, n)
-		c.trim()
+		c.iterate(c.p, 1)
 		return
+	}
+	n := iterations
+	if final {
+		n = lastIterations
 	}
 	if l.size() > warm {
 		n = 0

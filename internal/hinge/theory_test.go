@@ -254,25 +254,6 @@ func TestPadding(t *testing.T) {
 	}
 }
 
-// TestAlphaMetricGrowsWithTheSample demonstrates the erratum on the metric:
-// every point twice is the same problem, yet the Euclidean norm of the
-// direction grows by √2; that in the function space stays.
-func TestAlphaMetricGrowsWithTheSample(t *testing.T) {
-	once, twice := newProblem(3, 40, .1, 0), newProblem(3, 40, .1, 0)
-	xs, w := moons(rng.New(3, "hinge.test"), 40)
-	for _, x := range xs {
-		twice.Basis.Append(x)
-	}
-	twice.Extend(w, nil)
-	twice.Refresh()
-	if r := twice.TurnRKHS(true) / once.TurnRKHS(true); math.Abs(r-1) > 1e-6 {
-		t.Errorf("ratio in the function space %g", r)
-	}
-	if r := twice.TurnAlpha(true) / once.TurnAlpha(true); math.Abs(r-math.Sqrt2) > 1e-6 {
-		t.Errorf("ratio in coefficient space %g", r)
-	}
-}
-
 func TestDualAscentReachesTheOptimum(t *testing.T) {
 	for seed := range uint64(2) {
 		for _, lambda := range []float64{1, .1, .01, 1e-3} {
