@@ -146,42 +146,6 @@ func TestUnrolling(t *testing.T) {
 	}
 }
 
-// P-4: the mean of stochastic gradients over features is the functional
-// gradient.
-func TestUnbiased(t *testing.T) {
-	const n = 4000
-	g := newRig(t, 5, 10, 40, "step", "0.3").admit()
-	for range 6 {
-		g.iterate(4)
-	}
-	at := g.iterate(8)
-	x := g.u[0].X
-	m := g.opt.Block
-	points := append([]stream.Vec{x}, g.vectors(g.l)...)
-	weight := append([]float64{0}, g.sgd.slope...)
-	for k, i := range at {
-		points, weight = append(points, g.u[i].X), append(weight, g.sgd.unlab[k])
-	}
-	want := 0.0
-	for i, z := range points {
-		want += weight[i] * rbf(1, x, z)
-	}
-	got := 0.0
-	g.points.Pack(points)
-	z := make([]float32, len(points)*m)
-	for b := range uint64(n) {
-		g.feats.Map(z, m, &g.points, 1000+b)
-		for i := range points {
-			for j := range m {
-				got += weight[i] * 2 / float64(m) / n * float64(z[i*m+j]) * float64(z[j])
-			}
-		}
-	}
-	if bound := 4 * 3 * g.sgd.gamma / math.Sqrt(float64(n*m)); math.Abs(got-want) > bound {
-		t.Errorf("mean %g, gradient %g, bound %g", got, want, bound)
-	}
-}
-
 // twin is h, the iterate with the exact kernel and the features' derivatives:
 // coefficients on labelled points, then on unlabelled ones.
 type twin struct {
