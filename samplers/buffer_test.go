@@ -132,18 +132,16 @@ func TestAddChecks(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	g := Growth{Rule: "fixed", Initial: 4, Max: 10, Full: "stop", Stride: 1}
 	for want, change := range map[string]func(*Growth){
-		`rule = linear`:           func(g *Growth) { g.Rule = "linear" },
-		"initial size = 0":        func(g *Growth) { g.Initial = 0 },
-		"largest size = 3":        func(g *Growth) { g.Max = 3 },
-		"t_max = -1":              func(g *Growth) { g.TMax = -1 },
-		"step = -1":               func(g *Growth) { g.Step = -1 },
-		"factor = 1":              func(g *Growth) { g.Rule, g.Factor = "geometric", 1 },
-		"factor = NaN":            func(g *Growth) { g.Rule, g.Factor = "geometric", math.NaN() },
-		"kappa = 0":               func(g *Growth) { g.Rule = "theorem" },
-		"failure probability = 1": func(g *Growth) { g.Rule, g.Kappa, g.PFail = "theorem", 1, 1 },
-		"full = half":             func(g *Growth) { g.Full = "half" },
-		"stride = 0":              func(g *Growth) { g.Stride = 0 },
-		"reserve = -1":            func(g *Growth) { g.Reserve = -1 },
+		`rule = linear`:    func(g *Growth) { g.Rule = "linear" },
+		"initial size = 0": func(g *Growth) { g.Initial = 0 },
+		"largest size = 3": func(g *Growth) { g.Max = 3 },
+		"t_max = -1":       func(g *Growth) { g.TMax = -1 },
+		"step = -1":        func(g *Growth) { g.Step = -1 },
+		"factor = 1":       func(g *Growth) { g.Rule, g.Factor = "geometric", 1 },
+		"factor = NaN":     func(g *Growth) { g.Rule, g.Factor = "geometric", math.NaN() },
+		"full = half":      func(g *Growth) { g.Full = "half" },
+		"stride = 0":       func(g *Growth) { g.Stride = 0 },
+		"reserve = -1":     func(g *Growth) { g.Reserve = -1 },
 	} {
 		h := g
 		change(&h)
@@ -234,7 +232,6 @@ func subjects(t *testing.T) map[string]func() subject {
 		"warm pools": pools(Options{Every: 8, Warmup: 20, Policy: Uniform, Size: 9, Hold: true, Seed: 4}, PoolOptions{Batch: 5, Recent: 6}),
 		"labels":     pools(Options{Every: 8, Policy: Balanced, Size: 9, Hold: true}, PoolOptions{Recent: 6}),
 		"paper":      growing(Growth{Rule: "fixed", Initial: 5, Max: 60, Step: 3, Full: "stop", Stride: 16}),
-		"theorem":    growing(Growth{Rule: "theorem", Kappa: 20, PFail: .1, Initial: 5, Max: 60, TMax: 20, Full: "stop", Stride: 16}),
 		"recycling":  growing(Growth{Rule: "geometric", Factor: 2, Initial: 5, Max: 60, Recycle: true, Full: "replace", Stride: 16}),
 		"reserving":  growing(Growth{Rule: "geometric", Factor: 1.5, Initial: 20, Max: 90, Recycle: true, Full: "replace", Stride: 16, Reserve: 4, ReserveLeast: 2}),
 		"sliding":    growing(Growth{Rule: "geometric", Factor: 2, Initial: 5, Max: 40, TMax: 10, Recycle: true, Full: "window", Stride: 16, Reserve: 4}),
@@ -291,7 +288,7 @@ func TestNeedAndTakeAgree(t *testing.T) {
 			}
 		}
 		least := 3000 / 100
-		if kind == "first" || kind == "paper" || kind == "theorem" {
+		if kind == "first" || kind == "paper" {
 			least = 5
 		}
 		if steps < least {

@@ -13,14 +13,12 @@ import (
 // Growth says how S_k and T_k grow.
 type Growth struct {
 	// Rule chooses the next size: "fixed" adds Step members, "geometric"
-	// multiplies the size by Factor, "theorem" takes TheoremSize.
+	// multiplies the size by Factor.
 	Rule    string
 	Initial int     // |S_0|, in [1, Max]
 	Max     int     // largest |S_k|
 	Step    int     // fixed: ≥ 0
 	Factor  float64 // geometric: > 1
-	// theorem: local approximation constant κ > 0 and failure probability in (0,1).
-	Kappa, PFail float64
 
 	// TMax bounds |T_k|, which is otherwise |S_k|; 0 sets no bound.
 	TMax int
@@ -51,13 +49,11 @@ func (g Growth) validate() error {
 		value any
 		bound string
 	}{
-		{g.Rule == "fixed" || g.Rule == "geometric" || g.Rule == "theorem", "rule", g.Rule, "fixed, geometric or theorem"},
+		{g.Rule == "fixed" || g.Rule == "geometric", "rule", g.Rule, "fixed or geometric"},
 		{g.Initial >= 1, "initial size", g.Initial, "at least 1"},
 		{g.Max >= g.Initial, "largest size", g.Max, fmt.Sprintf("at least the initial size %d", g.Initial)},
 		{g.Rule != "fixed" || g.Step >= 0, "step", g.Step, "at least 0"},
 		{g.Rule != "geometric" || g.Factor > 1, "factor", g.Factor, "above 1"},
-		{g.Rule != "theorem" || g.Kappa > 0, "kappa", g.Kappa, "above 0"},
-		{g.Rule != "theorem" || g.PFail > 0 && g.PFail < 1, "failure probability", g.PFail, "in (0,1)"},
 		{g.TMax >= 0, "t_max", g.TMax, "at least 0"},
 		{g.Full == "stop" || g.Full == "replace" || g.Full == "window", "full", g.Full, "stop, replace or window"},
 		{g.Stride >= 1, "stride", g.Stride, "at least 1"},
@@ -70,17 +66,6 @@ func (g Growth) validate() error {
 	return nil
 }
 
-// TheoremSize returns the sample size of Zhang and Sen, Theorem 3.3, ⌈8 ln(2/p)
-// (M+1)²/(κ² δ⁴)⌉. With it |f_S − f| ≤ κδ²/2 at a fixed point with probability at
-// least 1−p, if 0 ≤ hinge ≤ M+1. It is at most 2³¹−1.
-func TheoremSize(delta, kappa, p, bound float64) int {
-	n := math.Ceil(8 * math.Log(2/p) * (bound + 1) * (bound + 1) / (kappa * kappa * math.Pow(delta, 4)))
-	if !(n < math.MaxInt32) {
-		return math.MaxInt32
-	}
-	return int(n)
-}
-
 // Growing is a Buffer with the growing sample S_k and the fresh draws T_k of a
 // stochastic method (Zhang and Sen, "A Stochastic Conjugate Subgradient Algorithm
 // for Kernelized Support Vector Machines", Algorithm 1, lines 9, 10 and 12). A step
@@ -89,7 +74,7 @@ func TheoremSize(delta, kappa, p, bound float64) int {
 //  2. appends both to its points and tests on T_k,
 //  3. asks Admit how many of T_k are recycled into S and which members they replace, and tells
 //     Leave which have left,
-//  4. calls Plan with the radius δ_k, from which the next sizes follow.
+//  4. calls Plan with the radius δ_k.
 //
 // Members are in slots ordered by age; the slots after one that leaves move up. A
 // learner that finds that growth does not pay calls Hold to keep the sample at its
@@ -106,8 +91,9 @@ func NewGrowing(o Options, g Growth) (*Growing, error) {
 	return &Growing{Buffer{o: o, ready: true, growing: &growing{Growth: g, unused: rng.New(o.Seed, "samplers.shuffle")}}}, nil
 }
 
-// Plan sets the radius δ_k and the bound M on |f|, from which Theorem 3.3 computes
-// the size of the next sample.
+// Plan records the radius δ_k and the bound M on |f|, from which Theorem 3.3 of the
+// paper gives a size of the next sample. They are part of the state; nothing else
+// depends on them.
 func (b *Growing) Plan(delta, bound float64) { b.growing.delta, b.growing.bound = delta, bound }
 
 // Admit returns how many of the tested draws of the last Take join the sample, the
@@ -246,14 +232,9 @@ func (g *growing) ahead(join int) int {
 
 // grow returns the number of members by which a sample of m should grow.
 func (g *growing) grow(m int) int {
-	n := 0
-	switch g.Rule {
-	case "fixed":
-		n = g.Step
-	case "geometric":
+	n := g.Step
+	if g.Rule == "geometric" {
 		n = max(1, int(math.Ceil(float64(m)*(g.Factor-1))))
-	case "theorem":
-		n = TheoremSize(g.delta, g.Kappa, g.PFail, g.bound) - m
 	}
 	return max(0, min(n, g.limit()-m))
 }

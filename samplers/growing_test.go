@@ -3,76 +3,10 @@ package samplers
 import (
 	"fmt"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
 )
-
-// TestTheoremSize is the arithmetic of Theorem 3.3 and, by sampling, what it
-// promises: at a fixed function the sample objective is unbiased and within κδ²/2
-// with the probability asked for.
-func TestTheoremSize(t *testing.T) {
-	for _, c := range []struct {
-		delta, kappa float64
-		want         int
-	}{ // worked by hand from 8·ln(40)·4/(κ²δ⁴) = 118.04/(κ²δ⁴)
-		{1, 1, 119}, {.5, 1, 1889}, {.1, 10, 11805}, {.1, 100, 119}, {.5, 2, 473},
-	} {
-		if n := TheoremSize(c.delta, c.kappa, .05, 1); n != c.want {
-			t.Errorf("δ %g, κ %g: %d, want %d", c.delta, c.kappa, n, c.want)
-		}
-	}
-	for _, delta := range []float64{.001, 0, math.NaN(), 1e-300} {
-		if n := TheoremSize(delta, 1, .05, 1); n != math.MaxInt32 {
-			t.Errorf("δ %g: %d, want the limit", delta, n)
-		}
-	}
-	// Against exact arithmetic, but for the logarithm.
-	r := rand.New(rand.NewPCG(3, 3))
-	rat := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
-	for range 2000 {
-		delta, kappa, p, bound := .05+r.Float64(), .5+20*r.Float64(), .001+.9*r.Float64(), 100*r.Float64()
-		got := TheoremSize(delta, kappa, p, bound)
-		m, d := new(big.Rat).Add(rat(bound), rat(1)), rat(delta)
-		exact := new(big.Rat).Mul(rat(8*math.Log(2/p)), m.Mul(m, m))
-		k := rat(kappa)
-		k.Mul(k, k)
-		d.Mul(d, d)
-		exact.Quo(exact, k.Mul(k, d.Mul(d, d)))
-		// The ceiling of what is within a few roundings.
-		slack := new(big.Rat).Mul(exact, rat(1e-14))
-		low, high := new(big.Rat).Sub(exact, slack), new(big.Rat).Add(exact, slack)
-		n := rat(float64(got))
-		if got == math.MaxInt32 {
-			if exact.Cmp(rat(math.MaxInt32-1)) < 0 {
-				t.Fatalf("%g, %g, %g, %g: %d, want %s", delta, kappa, p, bound, got, exact.FloatString(3))
-			}
-			continue
-		}
-		if n.Cmp(low) < 0 || n.Cmp(high.Add(high, rat(1))) >= 0 {
-			t.Fatalf("%g, %g, %g, %g: %d, want the ceiling of %s", delta, kappa, p, bound, got, exact.FloatString(3))
-		}
-	}
-	// The margin of the fixed function is uniform in [−1,1]: hinge in [0,2],
-	// mean 1.
-	const delta, kappa, trials = .7, 1, 2000
-	n := TheoremSize(delta, kappa, .05, 1)
-	inside, mean := 0, 0.0
-	for range trials {
-		var f float64
-		for range n {
-			f += max(0, 1-(2*r.Float64()-1)) / float64(n)
-		}
-		mean += f / trials
-		if math.Abs(f-1) <= kappa*delta*delta/2 {
-			inside++
-		}
-	}
-	if inside < trials*95/100 || math.Abs(mean-1) > 5*math.Sqrt(1./3/float64(n*trials)) {
-		t.Errorf("inside %d of %d, mean %g", inside, trials, mean)
-	}
-}
 
 // The protocol of Growing against the paper's bookkeeping: sizes follow the
 // rule, T_k is fresh and disjoint from all of S up to k, what is recycled is the
@@ -81,8 +15,8 @@ func TestGrowing(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		g := Growth{
-			Rule: []string{"fixed", "geometric", "theorem"}[seed%3], Step: r.IntN(40), Factor: 1.01 + r.Float64(),
-			Kappa: 5, PFail: .1, Initial: 1 + r.IntN(20), Max: 100 + r.IntN(200), TMax: []int{0, 10}[r.IntN(2)],
+			Rule: []string{"fixed", "geometric"}[seed%2], Step: r.IntN(40), Factor: 1.01 + r.Float64(),
+			Initial: 1 + r.IntN(20), Max: 100 + r.IntN(200), TMax: []int{0, 10}[r.IntN(2)],
 			Recycle: r.IntN(3) > 0, Full: []string{"stop", "replace", "window"}[r.IntN(3)], Stride: 1 + r.IntN(5),
 		}
 		if r.IntN(2) == 0 {
@@ -94,20 +28,17 @@ func TestGrowing(t *testing.T) {
 		}
 		var s []uint64 // S, by age
 		was := map[uint64]string{}
-		seq, delta, limit := uint64(0), 1.0, g.Max
+		seq, limit := uint64(0), g.Max
 		fail := func(format string, args ...any) {
 			t.Helper()
 			t.Fatalf("seed %d, %+v: |S| = %d after %d: %s", seed, g, len(s), seq, fmt.Sprintf(format, args...))
 		}
 		size := func() int { // the paper's |S_k|
 			n := len(s)
-			switch g.Rule {
-			case "fixed":
+			if g.Rule == "fixed" {
 				n += g.Step
-			case "geometric":
+			} else {
 				n += max(1, int(math.Ceil(float64(n)*(g.Factor-1))))
-			default:
-				n = TheoremSize(delta, g.Kappa, g.PFail, 2)
 			}
 			return max(len(s), min(n, limit))
 		}
@@ -159,8 +90,6 @@ func TestGrowing(t *testing.T) {
 				s = append(s, x.Seq)
 			}
 			if len(d.Test) > 0 {
-				delta = []float64{delta / 2, min(2*delta, 1)}[r.IntN(2)]
-				b.Plan(delta, 2)
 				want := min(len(d.Test), size()-len(s))
 				if len(s) >= limit && g.Full != "stop" {
 					want = len(d.Test)
@@ -207,7 +136,6 @@ func TestGrowing(t *testing.T) {
 				limit = g.Max
 				b.Resume()
 			}
-			b.Plan(delta, 2)
 		}
 	}
 }

@@ -23,23 +23,6 @@ func fill(t *testing.T, o Options, n uint64, x func(seq uint64) *stream.Example)
 	return b
 }
 
-func TestReservoirInclusion(t *testing.T) {
-	const size, n, runs = 10, 60, 4000
-	counts := make([]float64, n)
-	for seed := range uint64(runs) {
-		b := fill(t, Options{Policy: Uniform, Size: size, Seed: seed}, n, func(seq uint64) *stream.Example {
-			return &stream.Example{Seq: seq, Labelled: true, Y: 1}
-		})
-		if b.Len() != size {
-			t.Fatalf("seed %d: %d held", seed, b.Len())
-		}
-		for i := range size {
-			counts[b.Seq(i)-1]++
-		}
-	}
-	chiSquare(t, "inclusion", counts, uniform(n, size*runs))
-}
-
 // Small samples show what single counts of large ones hide: of n examples each
 // set of size members is as likely as any other, and so are the sets of each
 // class where two classes take turns.
@@ -112,32 +95,6 @@ func TestBalancedReservoir(t *testing.T) {
 		}
 	}
 	chiSquare(t, "inclusion of the common class", counts, uniform(len(counts), 8*runs))
-
-	// With two equally frequent classes each gets half, and both are uniform.
-	var odd, even []float64
-	all := make([]float64, n)
-	for seed := range uint64(runs) {
-		b := fill(t, Options{Policy: Balanced, Size: size, Seed: seed}, n, func(seq uint64) *stream.Example {
-			return &stream.Example{Seq: seq, Labelled: true, Y: float64(1 - 2*int(seq%2))}
-		})
-		pos := 0
-		for i := range size {
-			all[b.Seq(i)-1]++
-			pos += 1 - int(b.Seq(i)%2)
-		}
-		if pos != size/2 {
-			t.Fatalf("seed %d: %d of %d positive", seed, pos, size)
-		}
-	}
-	for i, c := range all {
-		if i%2 == 0 {
-			odd = append(odd, c)
-		} else {
-			even = append(even, c)
-		}
-	}
-	chiSquare(t, "odd class", odd, uniform(len(odd), size/2*runs))
-	chiSquare(t, "even class", even, uniform(len(even), size/2*runs))
 }
 
 // The obvious sampler is a slice of slots; this is what must hold after each

@@ -1,11 +1,10 @@
 package scs
 
 import (
-	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/expansion"
-	"github.com/streamsvm/streamsvm/internal/rank"
+	"github.com/streamsvm/streamsvm/internal/hinge"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -18,29 +17,44 @@ import (
 // It falls back to the oldest when more than a fifth of the support vectors are
 // misclassified. Those are noise: kept without the neighbours that outvote them,
 // they would bend the boundary further with every step.
+//
+// A point matters if it does to one of the classifiers, and is noise if one of those
+// that use it has it on the wrong side.
 func (l *Learner) evict(m int, out []int) {
-	p := l.p
-	wrong := 0
-	for i, a := range p.Alpha[:m] {
-		if a != 0 && p.W[i]*p.S[i] <= 0 {
+	wrong, support := 0, 0
+	matters := make([]bool, m)
+	for i := range matters {
+		bad, sv := false, false
+		for _, c := range l.classifiers {
+			if c.p.Alpha[i] != 0 {
+				sv = true
+				bad = bad || c.p.W[i]*c.p.S[i] <= 0
+			}
+			matters[i] = matters[i] || sv || c.p.Active[i]
+		}
+		if sv {
+			support++
+		}
+		if bad {
 			wrong++
 		}
 	}
-	all := l.opt.Full == "window" || l.Holds() || 5*wrong > l.support()
-	if !all {
+	if !(l.opt.Full == "window" || l.Holds() || 5*wrong > support) {
 		n := len(out)
 		out = out[:0]
-		for pass := range 2 {
+		for _, pass := range [2]bool{false, true} {
 			for i := range m { // points are ordered by age
-				if len(out) < n && (p.Alpha[i] == 0 && !p.Active[i]) == (pass == 0) {
+				if len(out) < n && matters[i] == pass {
 					out = append(out, i)
 				}
 			}
 		}
 		slices.Sort(out)
 	}
-	clear(p.D)
-	l.transfer(m, out)
+	for _, c := range l.classifiers {
+		clear(c.p.D)
+		c.transfer(m, out)
+	}
 	l.remove(out)
 }
 
@@ -49,8 +63,8 @@ func (l *Learner) evict(m int, out []int) {
 // same class that has a loss itself. Coefficients of opposite sign balance over the
 // whole sample, so dropping some without a replacement would make every other
 // coefficient move.
-func (l *Learner) transfer(m int, out []int) {
-	p := l.p
+func (c *classifier) transfer(m int, out []int) {
+	p := c.p
 	for _, sign := range [2]float64{1, -1} {
 		var heirs []int32
 		var leave []int
@@ -84,26 +98,30 @@ func (l *Learner) transfer(m int, out []int) {
 
 // remove drops the points in out, which are in ascending order, from the sample.
 func (l *Learner) remove(out []int) {
-	p := l.p
-	l.forget(out)
+	l.each(func(_ int, c *classifier) {
+		c.forget(out)
+		c.p.Mark()
+	})
 	l.Leave(out)
-	p.Mark()
-	keep := make([]int32, 0, p.Len())
-	for i := range int32(p.Len()) {
+	keep := make([]int32, 0, l.size())
+	for i := range int32(l.size()) {
 		if len(out) > 0 && out[0] == int(i) {
 			out = out[1:]
 			continue
 		}
 		keep = append(keep, i)
 	}
-	p.Keep(keep)
+	hinge.KeepAll(l.problems(), keep)
 }
 
-// shrink drops the oldest points when the model has more support vectors than the
+// shrink drops the oldest points when a model has more support vectors than the
 // budget, about as many points as it takes to get below it, and reports whether it
 // did. From then on the sample keeps its size.
 func (l *Learner) shrink() bool {
-	support, m := l.support(), l.p.Len()
+	support, m := 0, l.size()
+	for _, c := range l.classifiers {
+		support = max(support, c.support())
+	}
 	if !l.guarded() || l.opt.Budget == 0 || support <= l.opt.Budget || m < 2 {
 		return false
 	}
@@ -112,64 +130,33 @@ func (l *Learner) shrink() bool {
 	for i := range out {
 		out[i] = i
 	}
-	clear(l.p.D)
+	for _, c := range l.classifiers {
+		clear(c.p.D)
+	}
 	l.remove(out)
-	l.p.Lambda = l.lambda()
-	l.growth.hold(l, l.p.Len(), "budget")
+	l.rescale()
+	l.hold(l.size(), "budget")
 	return true
 }
 
 // support returns the number of support vectors.
-func (l *Learner) support() int { return expansion.Nonzero(l.p.Alpha) }
-
-// trim enforces the budget in presets without the guard, by dropping the
-// coefficients that contribute least.
-func (l *Learner) trim() {
-	support := l.support()
-	if l.opt.Budget == 0 || support <= l.opt.Budget {
-		return
-	}
-	l.outdate()
-	clear(l.p.D)
-	l.forget(l.least(support - l.opt.Budget))
-	l.refresh()
-}
-
-// least returns the n points with the smallest |α_j|·√K_jj among those with a
-// coefficient, smallest first, ties by age.
-func (l *Learner) least(n int) []int {
-	var all []rank.Entry
-	for i, a := range l.p.Alpha {
-		if a != 0 {
-			all = append(all, rank.Entry{V: math.Abs(a) * math.Sqrt(max(l.p.Basis.Diag(i), 0)), I: int32(i)})
-		}
-	}
-	slices.SortFunc(all, rank.Compare)
-	out := make([]int, 0, n)
-	for _, e := range all[:min(n, len(all))] {
-		out = append(out, int(e.I))
-	}
-	return out
-}
+func (c *classifier) support() int { return expansion.Nonzero(c.p.Alpha) }
 
 // forget sets the coefficients of the points in out to 0 and updates the scores for
-// that and for the other changes recorded in D. The decision at z changes by at
-// most √K(z,z) · Σ |α_j|·√K_jj; that sum is accumulated for the gauge
-// forgotten_norm.
-func (l *Learner) forget(out []int) {
-	p := l.p
+// that and for the other changes recorded in D.
+func (c *classifier) forget(out []int) {
+	p := c.p
 	clear(p.P)
-	l.fresh = true
+	c.fresh = true
 	for _, i := range out {
 		if a := p.Alpha[i]; a != 0 {
-			l.counts.forgotten += math.Abs(a) * math.Sqrt(max(p.Basis.Diag(i), 0))
 			p.D[i], p.Alpha[i] = -a, 0
 		}
 	}
-	l.rest = l.rest[:0]
+	c.rest = c.rest[:0]
 	for i := range p.W {
-		l.rest = append(l.rest, int32(i))
+		c.rest = append(c.rest, int32(i))
 	}
-	p.Advance(l.rest)
-	l.moved = true
+	p.Advance(c.rest)
+	c.moved = true
 }

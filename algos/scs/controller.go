@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -47,39 +48,38 @@ func (g *growthController) expected() float64 {
 	return decay * (g.gain + z95*math.Sqrt(g.spread))
 }
 
-// update takes the draws from m on into account. S has their scores under the
-// present sample, S0 those from before the last doubling.
-func (g *growthController) update(l *Learner, m int) {
-	p := l.p
-	var wrong, fixed, broken, sumSq float64
-	for i := m; i < p.Len(); i++ {
-		before, after := p.W[i]*p.S0[i] <= 0, p.W[i]*p.S[i] <= 0
-		v := p.V.At(i)
-		if after {
+// growthPays takes the draws, which are the points from m on, into account, and
+// reports whether the next doubling is to be compared with the present sample. The
+// errors are those of the predicted class, since that is what users see, whatever the
+// errors of the classifiers.
+func (l *Learner) growthPays(draws []*stream.Example, m int) bool {
+	// n is the total weight of the draws, wrong that of those misclassified by the
+	// present sample; fixed and broken are the weights of the draws that only the
+	// present or only the previous sample classifies correctly, and sumSq is the sum
+	// of the squares of both.
+	var n, wrong, fixed, broken, sumSq float64
+	for i, x := range draws {
+		// S has the scores under the present sample, S0 those from before the last
+		// doubling.
+		was := l.right(x, func(c *classifier) float64 { return c.p.S0[m+i] })
+		is := l.right(x, func(c *classifier) float64 { return c.p.S[m+i] })
+		v := x.Importance()
+		n += v
+		if !is {
 			wrong += v
 		}
 		switch {
-		case before && !after:
+		case is && !was:
 			fixed += v
 			sumSq += float64(v * v)
-		case after && !before:
+		case was && !is:
 			broken += v
 			sumSq += float64(v * v)
 		}
 	}
-	if g.updateWith(l, m, p.Weight(m, p.Len()), wrong, fixed, broken, sumSq) {
-		p.Mark()
-	}
-}
-
-// updateWith is update, given what became of the draws: n is their total weight,
-// wrong that of the draws misclassified by the present sample; fixed and broken are
-// the weights of the draws that only the present or only the previous sample
-// classifies correctly, and sumSq is the sum of the squares of both. It reports
-// whether the next doubling is to be compared with the present sample.
-func (g *growthController) updateWith(l *Learner, m int, n, wrong, fixed, broken, sumSq float64) bool {
+	g := &l.growth
 	if l.Holds() {
-		return g.watch(l, m, wrong, n)
+		return l.watch(m, wrong, n)
 	}
 	if float64(m) < nearly2*float64(g.anchor) {
 		return false
@@ -108,10 +108,10 @@ func (g *growthController) updateWith(l *Learner, m int, n, wrong, fixed, broken
 		// the error: where few examples are wrong, accuracy gains are small, and so
 		// must be what counts as one.
 		enough := min(l.opt.Gain, (wrong+1)/n/errorShare)
-		if l.opt.Full == "replace" && m >= l.holdLeast() && g.expected() < enough {
+		if l.opt.Full == "replace" && m >= l.opt.holdLeast() && g.expected() < enough {
 			// The error now is the level that later errors are compared with.
 			g.level, g.levelN, g.recent, g.recentN = wrong, n, wrong, n
-			g.hold(l, m, "gain")
+			l.hold(m, "gain")
 		}
 	}
 	g.anchor = m
@@ -120,24 +120,38 @@ func (g *growthController) updateWith(l *Learner, m int, n, wrong, fixed, broken
 
 // holdLeast is the smallest sample that may stop growing for lack of gain. Below it
 // a doubling costs next to nothing, and too few draws measure its gain.
-func (l *Learner) holdLeast() int {
-	if l.opt.TMax == 0 {
+func (o *options) holdLeast() int {
+	if o.TMax == 0 {
 		return 16384
 	}
-	return 2 * l.opt.TMax
+	return 2 * o.TMax
+}
+
+// right reports whether the class with the largest score, of two classes that with
+// its sign, is that of x.
+func (l *Learner) right(x *stream.Example, score func(*classifier) float64) bool {
+	if len(l.classifiers) == 1 {
+		return x.Y*score(l.classifiers[0]) > 0
+	}
+	scores := make([]float64, len(l.classifiers))
+	for k, c := range l.classifiers {
+		scores[k] = score(c)
+	}
+	return algos.Largest(scores) == int(x.Y)
 }
 
 // hold stops growth.
-func (g *growthController) hold(l *Learner, size int, why string) {
+func (l *Learner) hold(size int, why string) {
 	if !l.Holds() {
-		g.held++
-		l.log.Info("hold", slog.String("learner", "scs"), slog.Int("sample", size), slog.String("limit", why), slog.Float64("expected_gain", g.expected()))
+		l.growth.held++
+		l.log.Info("hold", slog.String("learner", "scs"), slog.Int("sample", size), slog.String("limit", why), slog.Float64("expected_gain", l.growth.expected()))
 	}
 	l.Hold(size)
 }
 
 // watch lets a sample that has stopped growing resume once its error has risen.
-func (g *growthController) watch(l *Learner, m int, wrong, n float64) bool {
+func (l *Learner) watch(m int, wrong, n float64) bool {
+	g := &l.growth
 	g.recent, g.recentN = float64(fading*g.recent)+wrong, float64(fading*g.recentN)+n
 	rest := g.levelN + n
 	g.level, g.levelN = g.level+wrong, rest

@@ -19,7 +19,7 @@
 //
 // Paper → code: S_k hinge.Problem, α Alpha, Qα S, d D, Qd P, a∘w and its product
 // with Q Active and Q, δ delta, η1 eta1, η2 eta2, γ radiusRatio, m2 decrease, m1
-// curvature, κ kappa.
+// curvature.
 //
 // # The model in use
 //
@@ -76,8 +76,8 @@
 // search, acceptance as printed, no restart, no recycling. What cannot work as
 // printed is repaired: the sign of d_0, the roles of the two constants of the
 // search and its one-sided slope condition, the kernel between T and S in the
-// validation function, the clamping of the radius. For each of these, and for the
-// acceptance test, there is a test in which the printed form fails.
+// validation function, the clamping of the radius. The sample grows by 16 points a
+// step, not as Theorem 3.3 says: its constant κ is not known.
 //
 // "default" is meant for use: λ = 1/(C|S|) as in LIBSVM, the geometry of the
 // function space, exact line search, a sample that doubles, by at most t_max at a

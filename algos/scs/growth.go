@@ -1,6 +1,7 @@
 package scs
 
 import (
+	"github.com/streamsvm/streamsvm/internal/hinge"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -11,15 +12,12 @@ func (l *Learner) test(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
 	}
-	// Extending changes λ = 1/(C|S|), but T is not part of the sample yet: test
-	// with the λ that the coefficients were optimised for.
-	m, lambda := l.p.Len(), l.p.Lambda
+	m := l.size()
 	l.extend(draws)
-	l.p.Lambda = lambda
-	if l.guarded() {
-		l.growth.update(l, m)
-	} else {
-		l.decide(m)
+	if !l.guarded() {
+		l.classifiers[0].decide(m)
+	} else if l.growthPays(draws, m) {
+		l.mark()
 	}
 }
 
@@ -29,29 +27,26 @@ func (l *Learner) admit(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
 	}
-	m := l.p.Len() - len(draws)
-	// The number of draws to recycle depends on the radius, which the test has just
-	// changed.
-	l.plan()
+	m := l.size() - len(draws)
 	n, gone := l.Admit()
-	l.p.Truncate(m + n)
+	hinge.TruncateAll(l.problems(), m+n)
 	if len(gone) > 0 {
 		l.evict(m, gone)
-		l.came = n
+		for _, c := range l.classifiers {
+			c.came = n
+		}
 	}
-	l.p.Lambda = l.lambda()
-	l.refresh()
+	l.rescale()
 }
 
 // decide accepts or rejects the candidate by its decrease on S and on the points
 // from m on, T_k.
-func (l *Learner) decide(m int) {
-	p := l.p
-	l.fresh = l.fresh || l.opt.Restart == "stage"
-	if !l.moved {
+func (c *classifier) decide(m int) {
+	p := c.p
+	if !c.moved {
 		// A null step is never a success.
-		l.counts.rejected++
-		l.delta = max(l.delta/radiusRatio, smallRadius)
+		c.counts.rejected++
+		c.delta = max(c.delta/radiusRatio, smallRadius)
 		p.Mark()
 		return
 	}
@@ -62,35 +57,31 @@ func (l *Learner) decide(m int) {
 	ridge := float64(p.Lambda / 2 * (dot(p.Alpha[:m], p.S[:m]) - dot(p.Alpha0[:m], p.S0[:m])))
 	onS := ridge + mean(p.S, 0, m) - mean(p.S0, 0, m)
 	onT := ridge + mean(p.S, m, n) - mean(p.S0, m, n)
-	l.counts.dS, l.counts.dT = onS, onT
-	l.counts.fT = float64(p.Lambda/2*dot(p.Alpha[:m], p.S[:m])) + mean(p.S, m, n)
-	ok := onS <= eta1*onT
-	if l.opt.Accept == "ratio" {
-		ok = onS < 0 && onT <= eta1*onS
-	}
-	if ok && l.norm > eta2*l.delta {
-		l.counts.accepted++
-		l.delta = min(radiusRatio*l.delta, l.opt.largeRadius())
+	c.counts.dS, c.counts.dT = onS, onT
+	c.counts.fT = float64(p.Lambda/2*dot(p.Alpha[:m], p.S[:m])) + mean(p.S, m, n)
+	if onS <= eta1*onT && c.norm > eta2*c.delta {
+		c.counts.accepted++
+		c.delta = min(radiusRatio*c.delta, largeRadius)
 		p.Mark()
 	} else {
-		l.counts.rejected++
-		l.delta = max(l.delta/radiusRatio, smallRadius)
+		c.counts.rejected++
+		c.delta = max(c.delta/radiusRatio, smallRadius)
 		p.Revert()
-		l.fresh = l.fresh || l.opt.Restart == "reject"
 	}
-	l.moved = false
-	l.outdate()
+	c.moved = false
+	c.outdate()
 }
 
 // counters count events for the gauges.
 type counters struct {
 	accepted, rejected, null, capped, waited uint64
-	dS, dT, fT, forgotten                    float64
+	dS, dT, fT                               float64
+	forgotten                                float64 // unused; part of every state
 }
 
 // ownGauges returns the gauges that all presets have.
-func (l *Learner) ownGauges() []stream.Measure {
-	p := l.p
+func (c *classifier) ownGauges() []stream.Measure {
+	p := c.p
 	active := 0
 	for i, s := range p.S {
 		if p.W[i]*s < 1 {
@@ -98,27 +89,27 @@ func (l *Learner) ownGauges() []stream.Measure {
 		}
 	}
 	return []stream.Measure{
-		{Name: "accepted_total", Value: float64(l.counts.accepted)},
-		{Name: "rejected_total", Value: float64(l.counts.rejected)},
+		{Name: "accepted_total", Value: float64(c.counts.accepted)},
+		{Name: "rejected_total", Value: float64(c.counts.rejected)},
 		{Name: "active_fraction", Value: float64(active) / float64(max(1, p.Len()))},
-		{Name: "support", Value: float64(l.support())},
+		{Name: "support", Value: float64(c.support())},
 	}
 }
 
 func (l *Learner) gauges() []stream.Measure {
-	common := l.ownGauges()
+	c := l.classifiers[0]
+	common := c.ownGauges()
 	if l.guarded() {
-		return append(common, append(l.cert.gauges(), append(l.growthGauges(),
-			stream.Measure{Name: "waited_total", Value: float64(l.counts.waited)})...)...)
+		return append(common, append(c.cert.gauges(), append(l.growthGauges(),
+			stream.Measure{Name: "waited_total", Value: float64(c.counts.waited)})...)...)
 	}
 	return append(common,
-		stream.Measure{Name: "radius", Value: l.delta},
-		stream.Measure{Name: "null_steps_total", Value: float64(l.counts.null)},
-		stream.Measure{Name: "bisection_caps_total", Value: float64(l.counts.capped)},
-		stream.Measure{Name: "model_decrease", Value: l.counts.dS},
-		stream.Measure{Name: "validation_decrease", Value: l.counts.dT},
-		stream.Measure{Name: "validation_objective", Value: l.counts.fT},
-		stream.Measure{Name: "forgotten_norm", Value: l.counts.forgotten},
+		stream.Measure{Name: "radius", Value: c.delta},
+		stream.Measure{Name: "null_steps_total", Value: float64(c.counts.null)},
+		stream.Measure{Name: "bisection_caps_total", Value: float64(c.counts.capped)},
+		stream.Measure{Name: "model_decrease", Value: c.counts.dS},
+		stream.Measure{Name: "validation_decrease", Value: c.counts.dT},
+		stream.Measure{Name: "validation_objective", Value: c.counts.fT},
 	)
 }
 

@@ -5,56 +5,57 @@ import (
 )
 
 // iterate does at most n conjugate subgradient iterations on the present sample.
-func (l *Learner) iterate(p *hinge.Problem, n int) {
+func (c *classifier) iterate(p *hinge.Problem, n int) {
 	for range n {
-		l.k++
-		l.direction(p)
+		c.k++
+		c.direction(p)
 		t := 0.0
-		if l.norm > 0 {
-			t = l.search(p)
+		if c.norm > 0 {
+			t = c.search(p)
 		}
 		if t == 0 {
-			l.counts.null++
-			l.step = 0
-			if l.fresh || l.opt.Restart == "never" {
+			c.counts.null++
+			c.step = 0
+			if c.fresh || !c.guarded() {
 				// The subgradient itself is no descent direction, or nothing can
 				// change until the sample does.
 				break
 			}
 			// A null step along the combined direction says nothing about the
 			// subgradient alone: try that once.
-			l.fresh = true
+			c.fresh = true
 			continue
 		}
-		l.fresh = false
-		l.step = t * l.norm
-		l.moved = true
-		l.outdate()
+		c.fresh = false
+		c.step = t * c.norm
+		c.moved = true
+		c.outdate()
 		p.Move(t)
 	}
 }
 
 // direction sets d to −Nr{−d, g}: the shortest vector on the segment between the
-// previous direction and the negative subgradient, in the metric in use.
-func (l *Learner) direction(p *hinge.Problem) {
-	if l.opt.Geometry == "alpha" {
-		l.norm = p.TurnAlpha(l.fresh)
+// previous direction and the negative subgradient: with the guard in the metric of the
+// function space, as printed in that of the coefficients.
+func (c *classifier) direction(p *hinge.Problem) {
+	if c.guarded() {
+		c.norm = p.TurnRKHS(c.fresh)
 	} else {
-		l.norm = p.TurnRKHS(l.fresh)
+		c.norm = p.TurnAlpha(c.fresh)
 	}
 }
 
 // search returns the step length along d.
-func (l *Learner) search(p *hinge.Problem) float64 {
+func (c *classifier) search(p *hinge.Problem) float64 {
 	line := p.Line()
-	if l.guarded() {
+	if c.guarded() {
 		var t float64
-		t, l.breaks = line.Exact(l.breaks)
+		t, c.breaks = line.Exact(c.breaks)
 		return t
 	}
-	t, out := hinge.Wolfe{C1: decrease, C2: curvature, N: shortest}.Search(&line, l.norm, l.delta)
+	t, out := hinge.Wolfe{C1: decrease, C2: curvature, N: shortest}.Search(&line, c.norm, c.delta)
 	if out == hinge.Capped {
-		l.counts.capped++
+		c.counts.capped++
 	}
 	return t
 }

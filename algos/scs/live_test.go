@@ -134,13 +134,13 @@ func TestModelInUseHasItsGap(t *testing.T) {
 			l.feed(t, 2500, noisy, func() {
 				steps++
 				r := l.last
-				if !l.cert.given {
+				if !l.classifiers[0].cert.given {
 					return
 				}
 				if bound := l.gauge(t, "gap_bound"); !(r.Certificate <= bound) || r.Certificate < 0 {
 					t.Fatalf("step %d: gap %g, bound %g", steps, r.Certificate, bound)
 				}
-				if !l.cert.latest {
+				if !l.classifiers[0].cert.latest {
 					return
 				}
 				served++
@@ -166,7 +166,7 @@ func TestModelInUseHasItsGap(t *testing.T) {
 // plainGap is the duality gap at the present coefficients on the present sample,
 // in float64 from kernel values of its own.
 func plainGap(l *Learner) float64 {
-	p := l.p
+	p := l.classifiers[0].p
 	m := p.Len()
 	var ridge, linear, loss float64
 	for i := range m {
@@ -294,16 +294,16 @@ func TestReducedModel(t *testing.T) {
 	l := newLive(t, options)
 	reduced := 0
 	l.feed(t, 6000, noisy, func() {
-		if !l.cert.latest || l.gauge(t, "reduction_change") == 0 {
+		if !l.classifiers[0].cert.latest || l.gauge(t, "reduction_change") == 0 {
 			return
 		}
 		reduced++
-		all := expansion.New(l.p.Basis, l.p.Alpha, 0)
+		all := expansion.New(l.classifiers[0].p.Basis, l.classifiers[0].p.Alpha, 0)
 		if n, m := len(all.Coef()), l.Model().Info().Support; 3*m > n {
 			t.Fatalf("%d of %d support vectors are left", m, n)
 		}
-		for i, a := range l.p.Alpha {
-			x := l.p.Basis.Row(i)
+		for i, a := range l.classifiers[0].p.Alpha {
+			x := l.classifiers[0].p.Basis.Row(i)
 			d := math.Abs(all.Decision(x) - l.Model().Decision(x))
 			if a != 0 && d > .0501 || d > .15 {
 				t.Fatalf("the decision at point %d moved by %g", i, d)

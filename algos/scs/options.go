@@ -2,7 +2,6 @@ package scs
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
@@ -16,35 +15,36 @@ type options struct {
 	Full      string `opt:"full" default:"replace" enum:"stop,replace,window" paper:"7 (i), (ii)" doc:"a full sample stays; or new examples replace old ones that matter little; or always the oldest, for streams that drift"`
 	Budget    int    `opt:"budget" default:"20000" range:"[0,1e8]" paper:"7 (iii)" doc:"most support vectors of a model in use, which bounds the sample too; 0 for no limit"`
 
-	TMax       int     `opt:"t_max" fixed:"8192" range:"[0,1e8]"`                                  // largest validation sample T, in examples, which bounds the time between models; 0: as large as S
-	Bias       float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                                      // constant added to the kernel, which gives the model a regularised bias; 0 for none
-	Initial    int     `opt:"initial" fixed:"256" range:"[2,1e6]"`                                 // size of the first sample, in examples
-	Gain       float64 `opt:"gain" fixed:"0.002" range:"[0,1]"`                                    // the sample grows while a doubling may gain so much accuracy, or a fiftieth of the error if less; 0: always
-	Gap        float64 `opt:"gap" fixed:"0.5" range:"(0,100]"`                                     // largest duality gap of a model in use, in standard errors of the objective; at the end of a bounded stream a fifth of it
-	Blocks     int     `opt:"blocks" fixed:"2000" range:"[1,1e6]"`                                 // most blocks of the dual ascent in a step; where they do not suffice, the sample waits
-	Block      int     `opt:"block" fixed:"512" range:"[4,4096]"`                                  // points in a block
-	Iterations int     `opt:"iterations" fixed:"3" range:"[0,1e5]"`                                // conjugate subgradient iterations a step, before the ascent
-	Final      int     `opt:"final" fixed:"5" range:"[0,1e6]"`                                     // iterations at the end of a bounded stream; with 0, examples pending then stay pending
-	Margin     float64 `opt:"margin" fixed:"0.2" range:"[0,inf)"`                                  // ascend on points with a margin below 1 + this, then check the others; 0: iterations on the whole sample, without ascent
-	Reduce     float64 `opt:"reduce" fixed:"0.05" range:"[0,inf)"`                                 // most by which a reduced set may change the decision at a support vector; 0: all support vectors
-	CacheMB    int     `opt:"cache" fixed:"256" range:"[0,1e6]"`                                   // bound on the cache of kernel rows, MiB; changes no result
-	Geometry   string  `opt:"geometry" fixed:"rkhs" enum:"rkhs,alpha"`                             // metric of directions and steps: the function space or the Euclidean coefficients
-	Accept     string  `opt:"accept" fixed:"guard" enum:"guard,ratio,printed"`                     // when a candidate is the model: with a small gap and no worse on draws; or by the paper's test, as a ratio or as printed
-	Restart    string  `opt:"restart" fixed:"stage" enum:"never,reject,stage"`                     // when the direction is reset to the negative subgradient: never; after a rejected step; after a null step and when S grows
-	Growth     string  `opt:"growth" fixed:"geometric" enum:"fixed,geometric,theorem"`             // the sample grows by 16 points a step; to twice its size; or as the theorem says
-	Kappa      float64 `opt:"kappa" fixed:"10" range:"(0,inf)"`                                    // approximation constant of theorem growth
-	Delta0     float64 `opt:"delta_0" fixed:"auto" range:"(0,inf)" auto:"1 in rkhs, 0.1 in alpha"` // first radius of the Wolfe search, from 1e-4 to 50 in rkhs and 1 in alpha
+	TMax    int     `opt:"t_max" fixed:"8192" range:"[0,1e8]"`        // largest validation sample T, in examples, which bounds the time between models; 0: as large as S
+	Bias    float64 `opt:"bias" fixed:"1" range:"[0,inf)"`            // constant added to the kernel, which gives the model a regularised bias; 0 for none
+	Initial int     `opt:"initial" fixed:"256" range:"[2,1e6]"`       // size of the first sample, in examples
+	Gain    float64 `opt:"gain" fixed:"0.002" range:"[0,1]"`          // the sample grows while a doubling may gain so much accuracy, or a fiftieth of the error if less; 0: always
+	Gap     float64 `opt:"gap" fixed:"0.5" range:"(0,100]"`           // largest duality gap of a model in use, in standard errors of the objective; at the end of a bounded stream a fifth of it
+	Blocks  int     `opt:"blocks" fixed:"2000" range:"[1,1e6]"`       // most blocks of the dual ascent in a step; where they do not suffice, the sample waits
+	Block   int     `opt:"block" fixed:"512" range:"[4,4096]"`        // points in a block
+	Margin  float64 `opt:"margin" fixed:"0.2" range:"(0,inf)"`        // ascend on points with a margin below 1 + this, then check the others
+	Reduce  float64 `opt:"reduce" fixed:"0.05" range:"[0,inf)"`       // most by which a reduced set may change the decision at a support vector; 0: all support vectors
+	CacheMB int     `opt:"cache" fixed:"256" range:"[0,1e6]"`         // bound on the cache of kernel rows, MiB; changes no result
+	Accept  string  `opt:"accept" fixed:"guard" enum:"guard,printed"` // when a candidate is the model: with a small gap and no worse on draws; or by the paper's test, with the rest of the printed algorithm
 
+	// Options of earlier versions, which states may hold.
+	_ struct{} `opt:"iterations" fixed:"3"`
+	_ struct{} `opt:"final" fixed:"5"`
+	_ struct{} `opt:"geometry" fixed:"rkhs"`
+	_ struct{} `opt:"restart" fixed:"stage"`
+	_ struct{} `opt:"growth" fixed:"geometric"`
+	_ struct{} `opt:"kappa" fixed:"10"`
+	_ struct{} `opt:"delta_0" fixed:"auto"`
 	_ struct{} `opt:"shuffle" fixed:"0"`
 }
 
 // Constants of Algorithm 1 and its line search. The paper gives no values; these
 // are the usual ones.
 const (
-	fixedGrowth = 16   // #s_k under fixed growth; so that samples grow slowly, as in its experiments
-	doubling    = 2    // ratio of successive sizes under geometric growth: a sum of sizes below twice the last
-	failure     = 0.05 // epsilon of Theorem 3.3, the probability that its bound fails
+	fixedGrowth = 16   // #s_k; so that samples grow slowly, as in its experiments
+	firstRadius = 0.1  // delta_0
 	smallRadius = 1e-4 // delta_min, far below every radius at which a step is accepted
+	largeRadius = 1    // delta_max: a long step changes every coefficient
 	eta1        = 0.1  // least ratio of the decrease on T to that on S, as in trust-region methods
 	eta2        = 1e-3 // a step is a success only where the direction is longer than this times the radius
 	radiusRatio = 2    // gamma: factor by which the radius changes
@@ -53,34 +53,17 @@ const (
 	shortest    = 4    // n: the shortest step is the radius over this
 )
 
-// largeRadius is delta_max: 50 times the default first radius in rkhs, 10 times in
-// alpha, where a long step changes every coefficient.
-func (o *options) largeRadius() float64 {
-	if o.Geometry == "alpha" {
-		return 1
-	}
-	return 50
-}
+// With the guard: conjugate subgradient iterations before the ascent, in a step and
+// at the end of a bounded stream.
+const iterations, lastIterations = 3, 5
 
-// check validates what ranges cannot express and resolves "auto".
+// check validates what ranges cannot express.
 func check(o *options) error {
-	if math.IsNaN(o.Delta0) {
-		o.Delta0 = 1
-		if o.Geometry == "alpha" {
-			o.Delta0 = 0.1
-		}
-	}
-	if o.Delta0 < smallRadius || o.Delta0 > o.largeRadius() {
-		return fmt.Errorf("option delta_0 = %g: outside [%g, %g]", o.Delta0, smallRadius, o.largeRadius())
-	}
 	if o.Initial > o.MaxSample {
 		return fmt.Errorf("option initial = %d: above max_sample = %d", o.Initial, o.MaxSample)
 	}
-	if o.Geometry == "alpha" && o.Margin > 0 {
-		return fmt.Errorf("option geometry = alpha: all coefficients are non-zero there, so margin must be 0")
-	}
-	if o.guarded() && (o.Margin == 0 || o.Geometry != "rkhs") {
-		return fmt.Errorf("option accept = guard: needs a margin above 0 and geometry = rkhs")
+	if !o.guarded() && o.Budget > 0 {
+		return fmt.Errorf("option budget = %d: the printed algorithm has none", o.Budget)
 	}
 	return nil
 }
@@ -90,9 +73,7 @@ func check(o *options) error {
 // and S follow the errata E-3, E-4 and E-5.
 var presets = map[string]map[string]string{
 	"paper": {
-		"lambda": "1", "bias": "0", "geometry": "alpha", "accept": "printed", "restart": "never",
-		"initial": "64", "growth": "fixed", "iterations": "1", "final": "0",
-		"max_sample": "2000", "full": "stop", "t_max": "0", "margin": "0", "gain": "0", "budget": "0",
+		"lambda": "1", "bias": "0", "accept": "printed", "initial": "64", "max_sample": "2000", "full": "stop", "t_max": "0", "budget": "0",
 	},
 	"default": {},
 	"fast":    {"max_sample": "16384", "gap": "1"},

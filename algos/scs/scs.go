@@ -28,9 +28,25 @@ var Spec = algos.Define(algos.SpecInfo{
 }, check, newLearner, func(data []byte) (algos.Model, error) { return ovr.DecodeModel(data, expansion.Decode) })
 
 // Learner runs SCS; see the package documentation. It is not safe for concurrent use.
+//
+// It has a classifier for two classes, or, as part of classes, one for each class
+// against the rest. These share the sample, its packed points, and the kernel values
+// over the whole sample.
 type Learner struct {
-	*samplers.Growing // S_k and T_k, by sequence number: the points are in p
+	*samplers.Growing // S_k and T_k, by sequence number: the points are in the classifiers
 	opt               options
+	log               *slog.Logger
+
+	classifiers []*classifier
+	sign        func(x *stream.Example, k int) float64 // label of x for classifier k, ±1
+	growth      growthController                       // whether the sample grows
+}
+
+var _ algos.Learner = (*Learner)(nil)
+
+// classifier is what is learned of one class.
+type classifier struct {
+	opt options
 
 	p *hinge.Problem // sample, coefficients and direction; nil before S_0 has arrived
 
@@ -42,11 +58,9 @@ type Learner struct {
 	moved  bool    // the candidate differs from the incumbent
 	counts counters
 
-	model  *expansion.Expansion // in use; nil without the guard once the coefficients have changed
-	growth growthController     // whether the sample grows
-	cert   certificate          // certificate of the model in use
+	model *expansion.Expansion // in use; nil without the guard once the coefficients have changed
+	cert  certificate          // certificate of the model in use
 
-	log   *slog.Logger
 	evals int64 // kernel values computed for problems already discarded
 
 	// Scratch.
@@ -56,43 +70,81 @@ type Learner struct {
 	listed []bool
 	came   int // number of points at the end of the sample that have replaced others and not been optimised yet
 	dual   hinge.Dual
+	ascent *ascent // in progress
 }
-
-var _ algos.Learner = (*Learner)(nil)
 
 // stride thins out arrivals once the sample has stopped growing: one in stride
 // joins, so the sample spans the last stride·|S| arrivals.
 const stride = 16
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
-	if env.Classes > 2 {
+	switch {
+	case env.Classes <= 2:
+		return newBinary(env, o)
+	case o.guarded():
 		return newClasses(env, o)
 	}
-	return newBinary(env, o)
+	k := env.Classes // each classifier decides about its own sample
+	env.Classes = 0
+	return ovr.New(k, func() (algos.Learner, error) { return newBinary(env, o) })
 }
 
 func newBinary(env algos.Env, o options) (*Learner, error) {
-	g, l := o.growing(), newClassifier(env, o)
+	l := &Learner{opt: o, log: env.Log, growth: newGrowthController(), sign: func(x *stream.Example, _ int) float64 { return x.Y }}
+	l.append()
 	var err error
-	l.Growing, err = samplers.NewGrowing(samplers.Options{Seed: env.Seed}, g)
+	l.Growing, err = samplers.NewGrowing(samplers.Options{Seed: env.Seed}, o.growing())
 	return l, err
 }
 
-// newClassifier returns a learner without a sampler, for one class against the rest.
-func newClassifier(env algos.Env, o options) *Learner {
-	return &Learner{opt: o, log: env.Log, growth: newGrowthController(), delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN()}
+// append adds a classifier.
+func (l *Learner) append() {
+	o := l.opt
+	o.CacheMB /= len(l.classifiers) + 1 // all together stay within about the bound for one
+	c := &classifier{opt: o, delta: 1, fresh: true, norm: math.NaN(), step: math.NaN()}
+	if !o.guarded() {
+		c.delta = firstRadius
+	}
+	l.classifiers = append(l.classifiers, c)
 }
 
 // growing returns the growth rule of the sample.
 func (o *options) growing() samplers.Growth {
 	g := samplers.Growth{
-		Rule: o.Growth, Initial: o.Initial, Max: o.MaxSample, Step: fixedGrowth, Factor: doubling, Kappa: o.Kappa, PFail: failure,
-		TMax: o.TMax, Recycle: o.guarded(), Full: o.Full, Stride: stride,
+		Rule: "fixed", Initial: o.Initial, Max: o.MaxSample, Step: fixedGrowth, TMax: o.TMax, Full: o.Full, Stride: stride,
 	}
 	if o.guarded() {
-		g.Reserve, g.ReserveLeast = 16, testLeast
+		g.Rule, g.Factor, g.Recycle, g.Reserve, g.ReserveLeast = "geometric", 2, true, 16, testLeast
 	}
 	return g
+}
+
+// begun reports whether S_0 has arrived.
+func (l *Learner) begun() bool { return l.classifiers[0].p != nil }
+
+// size returns |S|, and |T| too while that is tested.
+func (l *Learner) size() int {
+	if !l.begun() {
+		return 0
+	}
+	return l.classifiers[0].p.Len()
+}
+
+// problems returns the optimisation problems of the classifiers.
+func (l *Learner) problems() []*hinge.Problem {
+	ps := make([]*hinge.Problem, len(l.classifiers))
+	for k, c := range l.classifiers {
+		ps[k] = c.p
+	}
+	return ps
+}
+
+// each calls f for the classifiers, in parallel.
+func (l *Learner) each(f func(k int, c *classifier)) {
+	_ = ovr.Each(len(l.classifiers), func(k int) error {
+		f(k, l.classifiers[k])
+		return nil
+	})
 }
 
 // Step is one iteration of the loop of Algorithm 1, starting at the draws. It
@@ -101,21 +153,30 @@ func (o *options) growing() samplers.Growth {
 // new one is small enough and the reserved draws do not show it to be worse;
 // otherwise the sample waits.
 func (l *Learner) Step(context.Context) (algos.Report, error) {
-	l.retain()
-	d := l.Take()                // lines 9 and 12: s_k, T_k
-	l.grow(d.Join)               // lines 10 and 11: S_k, f_k
-	l.test(d.Test)               // lines 13 to 16: α_k or α_{k−1}, and δ_k
-	l.admit(d.Test)              // T_k is recycled
-	l.optimise(false)            // lines 5 to 8: d_k, t_k, α_k
-	l.Wait(l.serve(l.Pending())) // the reserved draws test the new model
-	l.plan()                     // δ_k fixes |s_{k+1}| and |T_{k+1}|
+	l.step()
 	return l.Report(), nil
+}
+
+func (l *Learner) step() {
+	l.retain()
+	d := l.Take()        // lines 9 and 12: s_k, T_k
+	l.grow(d.Join)       // lines 10 and 11: S_k, f_k
+	l.test(d.Test)       // lines 13 to 16: α_k or α_{k−1}, and δ_k
+	l.admit(d.Test)      // T_k is recycled
+	l.optimise(false)    // lines 5 to 8: d_k, t_k, α_k
+	l.serve(l.Pending()) // the reserved draws test the new model
+	l.plan()
 }
 
 // Finish takes the pending draws into the sample and completes the optimisation.
 func (l *Learner) Finish(context.Context) (algos.Report, error) {
-	if l.opt.Final == 0 {
-		return l.Report(), nil
+	l.finish()
+	return l.Report(), nil
+}
+
+func (l *Learner) finish() {
+	if !l.guarded() {
+		return // examples pending stay pending
 	}
 	l.retain()
 	// Nothing is tested any more: growth does not have to pay for itself when there
@@ -124,42 +185,42 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 		l.grow(d.Join)
 		if len(d.Test) > 0 {
 			l.extend(d.Test)
-			l.p.Mark()
+			l.mark()
 			l.admit(d.Test)
 		}
 	}
-	if l.p == nil {
-		return l.Report(), nil
+	if !l.begun() {
+		return
 	}
 	l.optimise(true)
-	if !l.guarded() {
-		l.p.Mark() // no draws are left to test on
-	}
-	l.Wait(l.serve(nil))
+	l.serve(nil)
 	l.plan()
-	return l.Report(), nil
 }
 
-// plan gives the sampler the radius and the bound M from which the next sample size
-// follows. M bounds f(z)|: for K(z,z) ≤ 1 the norm of an iterate that is at least
-// as good as 0 is at most √(2/λ), near the optimum at most 1/√λ.
-func (l *Learner) plan() { l.Plan(l.delta, 1/math.Sqrt(l.p.Lambda)) }
+// plan records the radius and a bound on |f(z)|: for K(z,z) ≤ 1 the norm of an iterate
+// near the optimum is at most 1/√λ.
+func (l *Learner) plan() {
+	c := l.classifiers[0]
+	l.Plan(c.delta, 1/math.Sqrt(c.p.Lambda))
+}
 
 // grow adds new points to the sample.
 func (l *Learner) grow(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
 	}
-	if l.p == nil {
-		l.begin(draws)
+	if !l.begun() {
+		l.share(l.opt.basis(samplers.Vecs(draws)))
 	}
 	l.extend(draws)
-	l.refresh()
+	l.rescale()
 }
 
-// begin creates the problem for S_0.
-func (l *Learner) begin(draws []*stream.Example) {
-	l.p = hinge.New(l.opt.basis(samplers.Vecs(draws)), l.opt.CacheMB<<20)
+// share gives the classifiers one point set.
+func (l *Learner) share(b *kernel.Basis) {
+	for _, c := range l.classifiers {
+		c.p = hinge.New(b, c.opt.CacheMB<<20)
+	}
 }
 
 // basis returns an empty point set for examples like xs.
@@ -171,26 +232,38 @@ func (o *options) basis(xs []stream.Vec) *kernel.Basis {
 	return kernel.New(f)
 }
 
-// refresh recomputes the active set of the whole sample. Only iterations on the
-// whole sample use it.
-func (l *Learner) refresh() {
-	if l.opt.Margin == 0 {
-		l.p.Refresh()
+// rescale sets λ by the size of the sample. Iterations on the whole sample, which
+// are those without the guard, also need the active set.
+func (l *Learner) rescale() {
+	for _, c := range l.classifiers {
+		c.p.Lambda = l.opt.lambda(c.p.Mass())
+		if !l.guarded() {
+			c.p.Refresh()
+		}
 	}
 }
 
-// extend appends draws to the sample.
+// extend appends draws to the points. λ stays that which the coefficients were
+// optimised for.
 func (l *Learner) extend(draws []*stream.Example) {
-	w := make([]float64, len(draws))
-	for i, x := range draws {
-		l.p.Basis.Append(x.X)
-		w[i] = x.Y
+	for _, x := range draws {
+		l.classifiers[0].p.Basis.Append(x.X)
 	}
-	l.p.Extend(w, weight.Of(draws))
-	l.p.Lambda = l.lambda()
+	w := make([][]float64, len(l.classifiers))
+	for k := range w {
+		w[k] = make([]float64, len(draws))
+		for i, x := range draws {
+			w[k][i] = l.sign(x, k)
+		}
+	}
+	hinge.ExtendAll(l.problems(), w, weight.Of(draws))
 }
 
-func (l *Learner) lambda() float64 { return l.opt.lambda(l.p.Mass()) }
+func (l *Learner) mark() {
+	for _, c := range l.classifiers {
+		c.p.Mark()
+	}
+}
 
 // lambda returns λ for a sample of total weight m.
 func (o *options) lambda(m float64) float64 {
@@ -201,40 +274,42 @@ func (o *options) lambda(m float64) float64 {
 }
 
 // Model returns the expansion in use.
-func (l *Learner) Model() algos.Model {
-	if l.model == nil {
+func (l *Learner) Model() algos.Model { return l.classifiers[0].Model() }
+
+// Model returns the expansion in use.
+func (c *classifier) Model() *expansion.Expansion {
+	if c.model == nil {
 		switch {
-		case l.p == nil || l.guarded() && !l.cert.given:
-			l.model = expansion.New(kernel.New(kernel.Func{}), nil, 0)
-		case !l.guarded():
-			l.model = expansion.New(l.p.Basis, l.p.Alpha0, 0)
-		case l.cert.reduced: // as when it was put into use: no search was skipped then
-			l.model = l.reduce()
+		case c.p == nil || c.guarded() && !c.cert.given:
+			c.model = expansion.New(kernel.New(kernel.Func{}), nil, 0)
+		case !c.guarded():
+			c.model = expansion.New(c.p.Basis, c.p.Alpha0, 0)
+		case c.cert.reduced: // as when it was put into use: no search was skipped then
+			c.model = c.reduce()
 		default:
-			l.model = expansion.New(l.p.Basis, l.p.Alpha, 0)
+			c.model = expansion.New(c.p.Basis, c.p.Alpha, 0)
 		}
 	}
-	return l.model
+	return c.model
 }
 
 // Report describes the present state.
 func (l *Learner) Report() algos.Report {
-	r := algos.NewReport()
-	r.Step, r.GradNorm, r.StepSize, r.KernelEvals = l.k, l.norm, l.step, 0
-	if l.p != nil {
-		r.Objective = l.p.Objective()
-		switch gap, ok := l.p.Gap(); {
-		case l.guarded():
-			if l.cert.given {
-				r.Certificate = l.cert.gap
-			}
+	c, r := l.classifiers[0], algos.NewReport()
+	r.Step, r.GradNorm, r.StepSize, r.KernelEvals = c.k, c.norm, c.step, 0
+	if p := c.p; p != nil {
+		r.Objective = p.Objective()
+		switch gap, ok := p.Gap(); {
+		case c.cert.given:
+			r.Certificate = c.cert.gap
+		case c.guarded():
 		case ok:
 			r.Certificate = gap
-		case l.opt.Margin == 0:
-			r.Certificate = l.p.Certificate()
+		default:
+			r.Certificate = p.Certificate()
 		}
-		r.Sample = l.p.Len()
-		r.KernelEvals = l.p.Rows.Evals + l.evals
+		r.Sample = p.Len()
+		r.KernelEvals = p.Rows.Evals + c.evals
 		r.Gauges = l.gauges()
 	}
 	return r

@@ -2,6 +2,7 @@ package scs
 
 import (
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/expansion"
@@ -15,6 +16,8 @@ import (
 // is the incumbent, and the line search is Algorithm 2, whose radius the test adapts.
 // With the guard the line search is exact.
 func (l *Learner) guarded() bool { return l.opt.guarded() }
+
+func (c *classifier) guarded() bool { return c.opt.guarded() }
 
 func (o *options) guarded() bool { return o.Accept == "guard" }
 
@@ -32,42 +35,60 @@ type certificate struct {
 // still there.
 func (l *Learner) retain() {
 	if l.guarded() {
-		l.Model()
-		l.cert.latest = false
+		l.each(func(_ int, c *classifier) {
+			c.Model()
+			c.cert.latest = false
+		})
 	}
 }
 
 // testLeast is the smallest number of draws on which two models are compared.
 const testLeast = 30
 
+// serve puts the models into use that may be, given the test draws. The sample waits
+// for the classifiers whose gap is too large.
+func (l *Learner) serve(test []*stream.Example) {
+	waits := make([]bool, len(l.classifiers))
+	l.each(func(k int, c *classifier) {
+		own := make([]*stream.Example, len(test))
+		for i, x := range test {
+			one := *x
+			one.Y = l.sign(x, k)
+			own[i] = &one
+		}
+		waits[k] = c.serve(own)
+	})
+	l.Wait(slices.Contains(waits, true))
+}
+
 // serve puts the present coefficients into use if their duality gap is within its
 // bound, and the test draws, which neither that model nor the one in use has seen,
 // do not show it to be worse. It reports whether the sample has to wait because the
 // gap is too large.
-func (l *Learner) serve(test []*stream.Example) (waits bool) {
-	if !l.guarded() {
+func (c *classifier) serve(test []*stream.Example) (waits bool) {
+	if !c.guarded() {
 		return false
 	}
-	gap, ok := l.p.Gap()
-	bound := l.gapBound(false)
+	gap, ok := c.p.Gap()
+	bound := c.gapBound(false)
 	if !ok || gap > bound {
-		l.counts.waited++
+		c.counts.waited++
 		return true
 	}
-	// reduce writes to l.cert, which must keep describing the model in use if the
+	// reduce writes to c.cert, which must keep describing the model in use if the
 	// new one is rejected. Only the back-off of the search, skip and idle, carries
 	// over.
-	known := l.cert
-	next := l.reduce()
-	if known.given && worse(next, l.Model().(*expansion.Expansion), test) {
-		l.counts.rejected++
-		known.skip, known.idle = l.cert.skip, l.cert.idle
-		l.cert = known
+	known := c.cert
+	next := c.reduce()
+	if known.given && worse(next, c.Model(), test) {
+		c.counts.rejected++
+		known.skip, known.idle = c.cert.skip, c.cert.idle
+		c.cert = known
 		return false
 	}
-	l.counts.accepted++
-	l.model = next
-	l.cert.given, l.cert.latest, l.cert.gap, l.cert.bound = true, true, gap, bound
+	c.counts.accepted++
+	c.model = next
+	c.cert.given, c.cert.latest, c.cert.gap, c.cert.bound = true, true, gap, bound
 	return false
 }
 
@@ -78,22 +99,22 @@ const (
 
 // outdate is called when the coefficients no longer match the model. With the guard
 // the model stays in use all the same.
-func (l *Learner) outdate() {
-	if !l.guarded() {
-		l.model = nil
+func (c *classifier) outdate() {
+	if !c.guarded() {
+		c.model = nil
 	}
 }
 
 // reduce returns the model with the present coefficients: a small reduced set of
 // its support vectors if there is one, otherwise all of them. The search is
 // expensive, so after each failure twice as many models are skipped, up to 16.
-func (l *Learner) reduce() *expansion.Expansion {
-	all := expansion.New(l.p.Basis, l.p.Alpha, 0)
+func (c *classifier) reduce() *expansion.Expansion {
+	all := expansion.New(c.p.Basis, c.p.Alpha, 0)
 	n := len(all.Coef())
-	f := &l.cert
+	f := &c.cert
 	f.reduced, f.near = false, 0
 	switch {
-	case l.opt.Reduce == 0 || n < reduceLeast:
+	case c.opt.Reduce == 0 || n < reduceLeast:
 		return all
 	case f.skip > 0:
 		f.skip--
@@ -102,12 +123,12 @@ func (l *Learner) reduce() *expansion.Expansion {
 	// The scores at the support vectors are known from training; Reduce needs no
 	// kernel values for them.
 	scores := make([]float64, 0, n)
-	for i, a := range l.p.Alpha {
+	for i, a := range c.p.Alpha {
 		if a != 0 {
-			scores = append(scores, l.p.S[i])
+			scores = append(scores, c.p.S[i])
 		}
 	}
-	set, near, ok := all.Reduce(scores, l.opt.Reduce, min(n/3, reduceMost))
+	set, near, ok := all.Reduce(scores, c.opt.Reduce, min(n/3, reduceMost))
 	if !ok {
 		f.idle = min(max(1, 2*f.idle), 16)
 		f.skip = f.idle
@@ -168,14 +189,14 @@ func (p *certificate) fields(f *state.Fields) {
 }
 
 // modelFields stores the model in use if it cannot be rebuilt from the coefficients.
-func (l *Learner) modelFields(f *state.Fields) {
-	if !l.cert.given || l.cert.latest || f.Err() != nil {
+func (c *classifier) modelFields(f *state.Fields) {
+	if !c.cert.given || c.cert.latest || f.Err() != nil {
 		return
 	}
 	var data []byte
 	if !f.Decoding() {
 		var err error
-		if data, err = l.Model().AppendBinary(nil); err != nil {
+		if data, err = c.Model().AppendBinary(nil); err != nil {
 			f.Fail("model", err)
 			return
 		}
@@ -189,5 +210,5 @@ func (l *Learner) modelFields(f *state.Fields) {
 		f.Fail("model", err)
 		return
 	}
-	l.model = m.(*expansion.Expansion)
+	c.model = m.(*expansion.Expansion)
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/streamsvm/streamsvm/internal/weight"
 )
 
-// optimise improves the model on the present sample: conjugate subgradient
-// iterations, then, with a margin, dual ascent until the gap is small enough.
+// optimise improves the models on the present sample: conjugate subgradient
+// iterations, then, with the guard, dual ascent until the gap is small enough.
 func (l *Learner) optimise(final bool) {
-	n := l.opt.Iterations
-	if final {
-		n = l.opt.Final
-	}
-	if l.opt.Margin == 0 {
-		l.iterate(l.p, n)
-		l.trim()
+	if !l.guarded() {
+		c := l.classifiers[0]
+		c.iterate(c.p, 1)
 		return
 	}
-	if l.p.Len() > warm {
+	n := iterations
+	if final {
+		n = lastIterations
+	}
+	if l.size() > warm {
 		n = 0
 	}
 	l.ascend(n, final)
@@ -38,13 +38,33 @@ const warm = 2048
 // active or may soon be: w_i s_i < 1 + margin, or a nonzero coefficient. The others
 // are assumed to have no loss while the coefficients change; then their scores are
 // updated, and those that turn out to have a loss join.
+//
+// Each classifier works by itself on the points near its margin, then all together on
+// the other points, so that a kernel row is computed once for all.
 func (l *Learner) ascend(n int, final bool) {
-	for a := l.newAscent(n, final); ; {
-		a.round(l)
-		l.p.Advance(l.rest)
-		if a.done(l) {
+	l.each(func(_ int, c *classifier) { c.ascent = c.newAscent(n, final) })
+	for {
+		l.each(func(_ int, c *classifier) {
+			if c.ascent != nil {
+				c.ascent.round(c)
+			}
+		})
+		var ps []*hinge.Problem
+		var rests [][]int32
+		for _, c := range l.classifiers {
+			if c.ascent != nil {
+				ps, rests = append(ps, c.p), append(rests, c.rest)
+			}
+		}
+		if len(ps) == 0 {
 			return
 		}
+		hinge.AdvanceAll(ps, rests)
+		l.each(func(_ int, c *classifier) {
+			if c.ascent != nil && c.ascent.done(c) {
+				c.ascent = nil
+			}
+		})
 	}
 }
 
@@ -58,26 +78,26 @@ type ascent struct {
 }
 
 // newAscent starts an ascent with n conjugate subgradient iterations.
-func (l *Learner) newAscent(n int, final bool) *ascent {
-	p := l.p
-	l.settle()
-	l.near = l.near[:0]
+func (c *classifier) newAscent(n int, final bool) *ascent {
+	p := c.p
+	c.settle()
+	c.near = c.near[:0]
 	for i, w := range p.W {
-		if p.Alpha[i] != 0 || w*p.S[i] < 1+l.opt.Margin {
-			l.near = append(l.near, int32(i))
+		if p.Alpha[i] != 0 || w*p.S[i] < 1+c.opt.Margin {
+			c.near = append(c.near, int32(i))
 		}
 	}
-	sub := l.restrict()
-	l.fresh = true // the direction is meaningless for another problem
+	sub := c.restrict()
+	c.fresh = true // the direction is meaningless for another problem
 	if n > 0 {
 		sub.Refresh()
-		l.iterate(sub, n)
+		c.iterate(sub, n)
 	}
 	// λ has changed with the sample, and with it the box of the dual: the
 	// coefficients must be inside before the ascent, or there is no duality gap.
 	sub.Clip()
-	l.dual.Block, l.dual.Pairs, l.dual.Tol = l.opt.Block, pairs, tol
-	a := &ascent{sub: sub, final: final, left: l.opt.Blocks}
+	c.dual.Block, c.dual.Pairs, c.dual.Tol = c.opt.Block, pairs, tol
+	a := &ascent{sub: sub, final: final, left: c.opt.Blocks}
 	if final {
 		a.left = math.MaxInt
 	}
@@ -86,29 +106,29 @@ func (l *Learner) newAscent(n int, final bool) *ascent {
 
 // round solves the problem on the near points. The caller then updates the scores
 // of the other points with Advance.
-func (a *ascent) round(l *Learner) {
+func (a *ascent) round(c *classifier) {
 	// Aim at half the bound: the points that are left out add to the gap when their
 	// scores are updated.
-	a.target = l.gapBound(a.final) / 2
-	l.dual.Gap, l.dual.Rounds = a.target, a.left
-	a.blocks = l.dual.Solve(a.sub)
-	l.k += uint64(a.blocks)
+	a.target = c.gapBound(a.final) / 2
+	c.dual.Gap, c.dual.Rounds = a.target, a.left
+	a.blocks = c.dual.Solve(a.sub)
+	c.k += uint64(a.blocks)
 	a.left -= a.blocks
-	l.adopt(a.sub)
+	c.adopt(a.sub)
 }
 
 // done reports whether the ascent is complete: the gap is within its bound, the
 // blocks are used up, or another round could change nothing (no point joins, no
 // block is left to improve, and the target is as low as the bound now asks for).
-func (a *ascent) done(l *Learner) bool {
-	gap, ok := l.p.Gap()
-	bound := l.gapBound(a.final)
-	if !(ok && gap <= bound || a.left <= 0) && !(l.join(a.sub) == 0 && a.blocks == 0 && bound/2 >= a.target) {
+func (a *ascent) done(c *classifier) bool {
+	gap, ok := c.p.Gap()
+	bound := c.gapBound(a.final)
+	if !(ok && gap <= bound || a.left <= 0) && !(c.join(a.sub) == 0 && a.blocks == 0 && bound/2 >= a.target) {
 		return false
 	}
-	l.evals += a.sub.Rows.Evals
-	l.moved = true
-	l.outdate()
+	c.evals += a.sub.Rows.Evals
+	c.moved = true
+	c.outdate()
 	return true
 }
 
@@ -116,27 +136,27 @@ func (a *ascent) done(l *Learner) bool {
 // whose coefficients are free to move. Until the newcomers have taken up what the
 // departed points did, nearly all points violate the optimality conditions, and
 // picking the worst violators would be meaningless.
-func (l *Learner) settle() {
-	p, n := l.p, l.came
-	l.came = 0
-	if n == 0 || n > 2*l.opt.Block {
+func (c *classifier) settle() {
+	p, n := c.p, c.came
+	c.came = 0
+	if n == 0 || n > 2*c.opt.Block {
 		return
 	}
 	box := 1 / (p.Lambda * p.Count())
-	l.near = l.near[:0]
+	c.near = c.near[:0]
 	for i, a := range p.Alpha {
 		a = math.Abs(a)
-		if i >= p.Len()-n || a > 0 && a < p.V.At(i)*box && len(l.near) < 3*l.opt.Block-n {
-			l.near = append(l.near, int32(i))
+		if i >= p.Len()-n || a > 0 && a < p.V.At(i)*box && len(c.near) < 3*c.opt.Block-n {
+			c.near = append(c.near, int32(i))
 		}
 	}
-	sub := l.restrict()
+	sub := c.restrict()
 	sub.Clip()
-	l.dual.Block, l.dual.Pairs = l.opt.Block, pairs
-	l.dual.Whole(sub)
-	l.adopt(sub)
-	p.Advance(l.rest)
-	l.evals += sub.Rows.Evals
+	c.dual.Block, c.dual.Pairs = c.opt.Block, pairs
+	c.dual.Whole(sub)
+	c.adopt(sub)
+	p.Advance(c.rest)
+	c.evals += sub.Rows.Evals
 }
 
 // pairs bounds the pair steps on a block, per point of the block; far fewer are
@@ -150,8 +170,8 @@ const (
 // gapBound returns the largest gap allowed at the present scores: Gap standard
 // errors of the objective, or a fiftieth of it. A gap much below the sampling error
 // buys no accuracy.
-func (l *Learner) gapBound(final bool) float64 {
-	p := l.p
+func (c *classifier) gapBound(final bool) float64 {
+	p := c.p
 	var sum, square float64
 	for i, w := range p.W {
 		h := float64(p.V.At(i) * max(0, 1-float64(w*p.S[i])))
@@ -160,7 +180,7 @@ func (l *Learner) gapBound(final bool) float64 {
 	}
 	m := max(1, p.Mass())
 	deviation := math.Sqrt(max(0, square/m-float64(sum/m*sum/m)) / m)
-	b := l.opt.Gap * max(deviation, l.p.Objective()/50)
+	b := c.opt.Gap * max(deviation, c.p.Objective()/50)
 	if final {
 		b /= 5
 	}
@@ -168,17 +188,17 @@ func (l *Learner) gapBound(final bool) float64 {
 }
 
 // restrict returns the problem on the near points alone.
-func (l *Learner) restrict() *hinge.Problem {
-	p := l.p
-	sub := hinge.New(p.Basis.Subset(l.near), l.opt.CacheMB<<20)
+func (c *classifier) restrict() *hinge.Problem {
+	p := c.p
+	sub := hinge.New(p.Basis.Subset(c.near), c.opt.CacheMB<<20)
 	sub.Lambda, sub.Total = p.Lambda, p.Mass()
-	w, v := make([]float64, len(l.near)), weight.List(nil)
-	for r, i := range l.near {
+	w, v := make([]float64, len(c.near)), weight.List(nil)
+	for r, i := range c.near {
 		w[r] = p.W[i]
 		v.Set(r, r+1, p.V.At(int(i)))
 	}
 	sub.Extend(w, v)
-	for r, i := range l.near {
+	for r, i := range c.near {
 		sub.Alpha[r], sub.S[r] = p.Alpha[i], p.S[i]
 	}
 	return sub
@@ -186,33 +206,33 @@ func (l *Learner) restrict() *hinge.Problem {
 
 // adopt copies the coefficients from sub, the problem on the near points, and lists
 // in rest the other points, whose scores Advance still has to update.
-func (l *Learner) adopt(sub *hinge.Problem) {
-	p := l.p
-	for r, i := range l.near {
+func (c *classifier) adopt(sub *hinge.Problem) {
+	p := c.p
+	for r, i := range c.near {
 		p.D[i] = sub.Alpha[r] - p.Alpha[i]
 		p.Alpha[i], p.S[i] = sub.Alpha[r], sub.S[r]
 	}
-	l.listed = append(l.listed[:0], make([]bool, p.Len())...)
-	for _, i := range l.near {
-		l.listed[i] = true
+	c.listed = append(c.listed[:0], make([]bool, p.Len())...)
+	for _, i := range c.near {
+		c.listed[i] = true
 	}
-	l.rest = l.rest[:0]
-	for i, in := range l.listed {
+	c.rest = c.rest[:0]
+	for i, in := range c.listed {
 		if !in {
-			l.rest = append(l.rest, int32(i))
+			c.rest = append(c.rest, int32(i))
 		}
 	}
 }
 
 // join adds the points that were left out but have a loss to near and to sub, and
 // returns their number.
-func (l *Learner) join(sub *hinge.Problem) int {
-	p := l.p
+func (c *classifier) join(sub *hinge.Problem) int {
+	p := c.p
 	var w []float64
 	var v weight.List
-	for _, i := range l.rest {
+	for _, i := range c.rest {
 		if p.W[i]*p.S[i] < 1 {
-			l.near = append(l.near, i)
+			c.near = append(c.near, i)
 			sub.Basis.Append(p.Basis.Row(int(i)))
 			v.Set(len(w), len(w)+1, p.V.At(int(i)))
 			w = append(w, p.W[i])

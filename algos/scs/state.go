@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
@@ -17,7 +16,7 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append
 // UnmarshalBinary restores the output of AppendBinary, in a learner that was made
 // with the same options.
 func (l *Learner) UnmarshalBinary(data []byte) error {
-	l.p, l.model = nil, nil
+	l.classifiers[0].p, l.classifiers[0].model = nil, nil
 	return state.Decode(data, l.fields)
 }
 
@@ -27,38 +26,44 @@ var (
 )
 
 func (l *Learner) fields(f *state.Fields) {
+	c := l.classifiers[0]
 	f.Group("buffer", l.Growing.Fields)
-	f.Uint64("k", &l.k)
-	f.Float64("delta", &l.delta)
-	f.Bool("fresh", &l.fresh)
-	f.Float64("norm", &l.norm)
-	f.Float64("step", &l.step)
-	f.Bool("moved", &l.moved)
-	f.Group("counters", l.counts.fields)
+	f.Uint64("k", &c.k)
+	f.Float64("delta", &c.delta)
+	f.Bool("fresh", &c.fresh)
+	f.Float64("norm", &c.norm)
+	f.Float64("step", &c.step)
+	f.Bool("moved", &c.moved)
+	f.Group("counters", c.counts.fields)
 	if l.guarded() {
 		f.Group("pace", l.growth.fields)
-		f.Group("proof", l.cert.fields)
-		f.Group("model", l.modelFields)
+		f.Group("proof", c.cert.fields)
+		f.Group("model", c.modelFields)
 	}
-	begun := l.p != nil
+	begun := l.begun()
 	f.Bool("begun", &begun)
-	if f.Decoding() && f.Err() == nil && !(l.delta > 0) {
+	if f.Decoding() && f.Err() == nil && !(c.delta > 0) {
 		f.Fail("delta", errRadius)
 	}
-	if f.Decoding() && f.Err() == nil && !begun && l.Len() > 0 {
+	if begun && f.Err() == nil {
+		if f.Decoding() {
+			l.share(kernel.New(kernel.Func{}))
+		}
+		f.Group("problem", c.p.Fields)
+		c.checkLambda(f)
+	}
+	l.checkSample(f)
+}
+
+// checkSample checks that the buffer has numbers for all points.
+func (l *Learner) checkSample(f *state.Fields) {
+	if f.Decoding() && f.Err() == nil && l.Len() != l.size() {
 		f.Fail("buffer.seq", errSeq)
 	}
-	if !begun || f.Err() != nil {
-		return
-	}
-	if f.Decoding() {
-		l.p = hinge.New(kernel.New(kernel.Func{}), l.opt.CacheMB<<20)
-	}
-	f.Group("problem", l.p.Fields)
-	if f.Decoding() && f.Err() == nil && l.Len() != l.p.Len() {
-		f.Fail("buffer.seq", errSeq)
-	}
-	if f.Decoding() && f.Err() == nil && (!(l.p.Lambda > 0) || math.IsInf(l.p.Lambda, 1)) {
+}
+
+func (c *classifier) checkLambda(f *state.Fields) {
+	if f.Decoding() && f.Err() == nil && !(c.p.Lambda > 0 && c.p.Lambda < math.Inf(1)) {
 		f.Fail("problem.lambda", errRadius)
 	}
 }

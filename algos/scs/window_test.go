@@ -35,7 +35,7 @@ func TestWindowKeepsTheNewest(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := l.(*Learner)
-		if s.p == nil {
+		if s.classifiers[0].p == nil {
 			continue
 		}
 		m := s.Len()
@@ -82,8 +82,8 @@ func TestFullSampleKeepsSupportVectors(t *testing.T) {
 		x, y := draw()
 		before := map[uint64]bool{}
 		s := l.(*Learner)
-		if s.p != nil && s.p.Len() == size {
-			for i, a := range s.p.Alpha {
+		if s.classifiers[0].p != nil && s.classifiers[0].p.Len() == size {
+			for i, a := range s.classifiers[0].p.Alpha {
 				if a != 0 {
 					before[s.Seq(i)] = true
 				}
@@ -136,7 +136,7 @@ func TestWindowOfRepresentatives(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := l.(*Learner)
-		if s.p == nil {
+		if s.classifiers[0].p == nil {
 			continue
 		}
 		sum := 0

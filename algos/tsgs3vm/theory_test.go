@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"gonum.org/v1/gonum/floats/scalar"
@@ -147,42 +146,6 @@ func TestUnrolling(t *testing.T) {
 	}
 }
 
-// P-4: the mean of stochastic gradients over features is the functional
-// gradient.
-func TestUnbiased(t *testing.T) {
-	const n = 4000
-	g := newRig(t, 5, 10, 40, "step", "0.3").admit()
-	for range 6 {
-		g.iterate(4)
-	}
-	at := g.iterate(8)
-	x := g.u[0].X
-	m := g.opt.Block
-	points := append([]stream.Vec{x}, g.vectors(g.l)...)
-	weight := append([]float64{0}, g.sgd.slope...)
-	for k, i := range at {
-		points, weight = append(points, g.u[i].X), append(weight, g.sgd.unlab[k])
-	}
-	want := 0.0
-	for i, z := range points {
-		want += weight[i] * rbf(1, x, z)
-	}
-	got := 0.0
-	g.points.Pack(points)
-	z := make([]float32, len(points)*m)
-	for b := range uint64(n) {
-		g.feats.Map(z, m, &g.points, 1000+b)
-		for i := range points {
-			for j := range m {
-				got += weight[i] * 2 / float64(m) / n * float64(z[i*m+j]) * float64(z[j])
-			}
-		}
-	}
-	if bound := 4 * 3 * g.sgd.gamma / math.Sqrt(float64(n*m)); math.Abs(got-want) > bound {
-		t.Errorf("mean %g, gradient %g, bound %g", got, want, bound)
-	}
-}
-
 // twin is h, the iterate with the exact kernel and the features' derivatives:
 // coefficients on labelled points, then on unlabelled ones.
 type twin struct {
@@ -286,39 +249,6 @@ func TestTwin(t *testing.T) {
 			if e > 1.6*sharp || e > printed {
 				t.Errorf("m = %d, point %d: mean squared distance %g, bounds %g and %g", m, i, e, sharp, printed)
 			}
-		}
-	}
-}
-
-// P-8, P-9: the mean squared gradient norm along the path
-// falls at least as T^(−1/4).
-func TestStationarity(t *testing.T) {
-	sizes := []int{64, 256, 1024}
-	if os.Getenv("STREAMSVM_LONG") != "" {
-		sizes = append(sizes, 4096)
-	}
-	for _, power := range []float64{3. / 4, 2. / 3} {
-		var logs, means []float64
-		for _, steps := range sizes {
-			gamma := math.Pow(float64(steps), -power)
-			g := newRig(t, 8, 20, 200, "step", fmt.Sprint(gamma), "block", "1", "window", "100000", "cache", "512").admit()
-			w := newTwin(g)
-			sum, n := 0.0, 0.0
-			every := max(1, steps/64)
-			for s := range steps {
-				if s%every == 0 {
-					grad, _ := w.gradNorm(g, 2, 1)
-					sum, n = sum+grad, n+1
-				}
-				w.follow(g, g.iterate(1))
-			}
-			logs, means = append(logs, math.Log(float64(steps))), append(means, math.Log(sum/n))
-		}
-		last := len(sizes) - 1
-		slope := (means[last] - means[0]) / (logs[last] - logs[0])
-		t.Logf("step T^-%.3g: mean squared gradient norms %.3g to %.3g, slope %.3f", power, math.Exp(means[0]), math.Exp(means[last]), slope)
-		if slope > -.25 {
-			t.Errorf("step T^-%.3g: slope %.3f, want at most -1/4", power, slope)
 		}
 	}
 }

@@ -13,7 +13,7 @@ type Rule uint8
 
 const (
 	// AtStart: exactly, but only in the first inner step of an epoch, where the
-	// margins are known from the full gradient. (A Convex start takes a pass to
+	// margins are known from the full gradient. (A start at y~ takes a pass to
 	// compute them.)
 	AtStart Rule = iota
 	// byPass: exactly, with a pass over all rows each time; for tests.

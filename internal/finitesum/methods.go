@@ -27,18 +27,9 @@ var SVRGSD = &Method{name: "svrg-sd", rate: 1, inner: 2}
 // Composite Objectives" (NIPS 2014), with momentum and sufficient decrease.
 var SAGASD = &Method{name: "saga-sd", rate: 1. / 3, inner: 1, table: true}
 
-// Variant is where an epoch of SVRG-SD starts.
-type Variant uint8
-
-const (
-	Auto     Variant = iota // Convex if λ1 = 0, otherwise Strongly
-	Strongly                // at the snapshot: Algorithm 2, strongly convex case
-	Convex                  // at y~: Algorithm 2, merely convex case
-)
-
 // descend is an epoch of m inner steps. With a new i for each k and μ~ = ∇F(x~),
 //
-//	x_0   = x^_0 = x~ (but see Variant)
+//	x_0   = x^_0 = x~, or y~ (see convex)
 //	p~    = ∇f_i(x_{k−1}) − ∇f_i(x~)
 //	y_k   = prox(x_{k−1} − η (p~ + μ~))                                    (8)
 //	x^_k  = θ x_{k−1},  θ = argmin F(θ x_{k−1}) + ζ/2 (1−θ)² ‖p~‖², or 1   (5)
@@ -88,7 +79,7 @@ func (s *Solver) begin(m int) {
 	w.m, w.k, w.sparse = m, 0, p.sparse()
 	copy(w.x, s.snap)
 	copy(w.hat, s.snap)
-	if s.par.Variant == Convex {
+	if s.convex() {
 		copy(w.x, s.y)
 		copy(w.hat, s.y)
 	}
@@ -125,7 +116,7 @@ func (s *Solver) decreaseStep(k int) {
 		}
 		pp += float64(v * v)
 	}
-	theta := s.theta(w.x, k == 0 && s.par.Variant == Strongly, pp)
+	theta := s.theta(w.x, k == 0 && !s.convex(), pp)
 	d.lo, d.hi = min(d.lo, theta), max(d.hi, theta)
 	w.scaledStep(theta)
 }

@@ -18,9 +18,6 @@ type Params struct {
 	// Rate is the step size times L, the largest curvature of a summand (see
 	// Weighted). 0 is the method's default: 1 for SVRG-SD, 1/3 for SAGA-SD.
 	Rate float64
-	// Inner is the number of gradients of summands in an epoch, as a multiple of n.
-	// 0 is the method's default: 2, or 1 for SAGA-SD.
-	Inner float64
 	// Weighted draws long rows more often, so that L is at most twice the mean
 	// curvature of a summand instead of the largest.
 	Weighted bool
@@ -32,9 +29,8 @@ type Params struct {
 	Decrease float64
 	// Delta ≥ 0 sets the penalty ζ (1−θ)² ‖p‖²/2 of a sufficient-decrease step:
 	// ζ = δ η / max(1 − L η, 0.1).
-	Delta   float64
-	Theta   Rule
-	Variant Variant // for SVRGSD
+	Delta float64
+	Theta Rule
 }
 
 // Solver runs one method on one problem. The rows may change between epochs; call
@@ -46,7 +42,7 @@ type Solver struct {
 
 	// State between epochs.
 	snap   []float64 // x~
-	y      []float64 // SVRG-SD: y~ of Convex
+	y      []float64 // SVRG-SD: y~
 	sum    []float64 // SVRG-SD: of the snapshots since the rows last changed
 	summed int
 	epoch  uint64
@@ -84,19 +80,14 @@ func NewSolver(prob *Problem, par Params) *Solver {
 	if par.Rate == 0 {
 		par.Rate = par.Method.rate
 	}
-	if par.Inner == 0 {
-		par.Inner = par.Method.inner
-	}
-	switch {
-	case par.Method != SVRGSD, par.Variant == Auto && prob.Ridge > 0:
-		par.Variant = Strongly
-	case par.Variant == Auto:
-		par.Variant = Convex
-	}
 	s := &Solver{prob: prob, par: par, decrease: decrease{lo: 1, hi: 1}}
 	s.Changed()
 	return s
 }
+
+// convex reports whether Algorithm 2 takes the problem for merely convex. Its epochs then
+// begin at y~, not at the snapshot.
+func (s *Solver) convex() bool { return !s.par.Method.table && s.prob.Ridge == 0 }
 
 // vector is a vector that is kept between epochs.
 type vector struct {
@@ -222,7 +213,7 @@ func (s *Solver) Epoch(ctx context.Context) error {
 	}
 	passes := s.passes
 	// Two steps at least: the mean of x^_1 alone is where the epoch began.
-	m := max(int(math.Round(s.par.Inner*float64(n))), 2)
+	m := max(int(math.Round(s.par.Method.inner*float64(n))), 2)
 	if err := s.descend(ctx, m); err != nil {
 		s.passes = passes
 		return err
@@ -269,7 +260,7 @@ func (s *Solver) Guard(before []float64, value float64) bool {
 // leaves near 0.
 func (s *Solver) Output() []float64 {
 	x := s.snap
-	if s.par.Variant != Strongly && s.summed > 1 {
+	if s.convex() && s.summed > 1 {
 		mean := make([]float64, len(s.sum))
 		for j, v := range s.sum {
 			mean[j] = v / float64(s.summed)

@@ -37,7 +37,7 @@ func observe(s *Solver, epochs int, f func(k int, x, hat, u []float64, theta flo
 		if s.sample.n == 0 {
 			s.sample.prepare(s.prob, s.par.Weighted)
 		}
-		m := max(int(math.Round(s.par.Inner*float64(s.prob.Len()))), 2)
+		m := max(int(math.Round(s.par.Method.inner*float64(s.prob.Len()))), 2)
 		s.begin(m)
 		w, d, rows := &s.walk, &s.decrease, s.draws("vr.row")
 		for k := range m {
@@ -97,7 +97,7 @@ func TestProperty1(t *testing.T) {
 					observe(s, 4, func(k int, x, xh, u []float64, theta float64) {
 						switch {
 						case k > 0:
-						case s.par.Variant == Convex:
+						case s.convex():
 							copy(before, s.y)
 						default:
 							copy(before, s.snap)
@@ -199,49 +199,11 @@ func TestThetaDegenerate(t *testing.T) {
 	}
 }
 
-// T2: the gradient estimate is unbiased,
-// and its variance is within 4L [F(x) − F* + F(x~) − F*].
-func TestVariance(t *testing.T) {
-	for seed := range uint64(20) {
-		p := generate(150, 10, 1, seed).with(Squared, .01, 0, 0)
-		best := p.Objective(ridgeOptimum(t, p))
-		s := solver(p, Params{Seed: seed})
-		run(t, s, 1)
-		s.evaluate(true)
-		r := rand.New(rand.NewPCG(seed, 9))
-		x := slices.Clone(s.snap)
-		for j := range x {
-			x[j] += .1 * r.NormFloat64()
-		}
-		full := p.Gradient(x)
-		for j := range full {
-			full[j] += p.Ridge * x[j]
-		}
-		mean, spread := make([]float64, p.Dim()), 0.0
-		for i := range p.Len() {
-			v := make([]float64, p.Dim())
-			p.axpy(p.Loss.deriv(p.dot(x, i), p.b[i])-s.d[i], i, v)
-			for j := range v {
-				v[j] += s.grad[j] + p.Ridge*x[j]
-				mean[j] += v[j] / float64(p.Len())
-				spread += (v[j] - full[j]) * (v[j] - full[j]) / float64(p.Len())
-			}
-		}
-		if e := largest(mean, full); e > 1e-14 {
-			t.Errorf("seed %d: the mean of the estimates is off by %g", seed, e)
-		}
-		bound := 4 * lipschitz(p) * (p.Objective(x) - best + p.Objective(s.snap) - best)
-		if !(spread > 0) || spread > bound {
-			t.Errorf("seed %d: variance %g, bound %g", seed, spread, bound)
-		}
-	}
-}
-
 // T3: with z_k = (x_k − (1−σ) x^_k)/σ, y_k = σ z_k + (1−σ) x^_{k−1}; an
-// epoch of Convex starts at the z at which the one before ended.
+// epoch of a convex problem starts at the z at which the one before ended.
 func TestZForm(t *testing.T) {
 	p := generate(100, 8, 1, 3).with(Squared, 0, .01, 0)
-	s := solver(p, Params{Variant: Convex, Decrease: .1, Theta: byGram, Seed: 2})
+	s := solver(p, Params{Decrease: .1, Theta: byGram, Seed: 2})
 	var x, xh, z []float64
 	for epoch := range 5 {
 		if epoch > 0 && largest(z, s.y) > 1e-15 {
@@ -353,30 +315,6 @@ func TestFixedPoint(t *testing.T) {
 		run(t, s, 3)
 		if e := largest(s.X(), opt); e > 1e-14 {
 			t.Errorf("%s moved by %g from the optimum", m, e)
-		}
-	}
-}
-
-// T6: at η = 1/(19 L) and m ≥ 57 L/μ an epoch halves the gap in the mean.
-func TestContraction(t *testing.T) {
-	for _, lasso := range []float64{0, .01} {
-		ratio, runs := 0.0, 0
-		for seed := range uint64(20) {
-			p := generate(100, 10, 1, seed).with(Squared, .2, lasso, 0)
-			far := solver(p, Params{Seed: 1})
-			run(t, far, 100)
-			best := p.Objective(far.Output())
-			l := lipschitz(p)
-			s := solver(p, Params{Rate: 1. / 19, Decrease: 1, Theta: byGram, Inner: math.Ceil(57 * l / p.Ridge / float64(p.Len())), Seed: seed})
-			for range 2 {
-				before := s.Value() - best
-				run(t, s, 1)
-				ratio += (s.Value() - best) / before
-				runs++
-			}
-		}
-		if ratio /= float64(runs); ratio > .5 {
-			t.Errorf("λ2 = %g: mean contraction %g an epoch", lasso, ratio)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package hinge
 import (
 	"slices"
 
-	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/stream"
@@ -13,10 +12,15 @@ import (
 // value is computed once for all of them. The results have the same bits as when
 // each problem is solved alone.
 
-// ExtendAll is Extend for all of ps; w has the labels by problem, v the weights.
-func ExtendAll(ps []*Problem, w [][]float64, v weight.List, cache *rows.Cache) {
+// ExtendAll adds to the samples the points that were appended to the Basis since the
+// last call: w has the labels by problem, v the weights. Their coefficients are 0, so
+// no decision of the expansions changes. The next Refresh determines whether their
+// hinges are active; until then TruncateAll can remove them again.
+func ExtendAll(ps []*Problem, w [][]float64, v weight.List) {
 	old := ps[0].Len()
 	m := old + len(w[0])
+	// One pass over the kernel values between the points with a coefficient and the
+	// new ones extends all products.
 	var idx []int32
 	for i := range old {
 		for _, p := range ps {
@@ -39,7 +43,7 @@ func ExtendAll(ps []*Problem, w [][]float64, v weight.List, cache *rows.Cache) {
 		p.idx = append(p.idx[:0], idx...)
 	}
 	if old < m {
-		cache.Each(idx, old, m, false, func(r, at int, k []float32) {
+		ps[0].Rows.Each(idx, old, m, false, func(r, at int, k []float32) {
 			for _, p := range ps {
 				p.pushSegment(r, at, k)
 			}
@@ -48,8 +52,9 @@ func ExtendAll(ps []*Problem, w [][]float64, v weight.List, cache *rows.Cache) {
 }
 
 // AdvanceAll is Advance for all of ps; rests has the points by problem.
-func AdvanceAll(ps []*Problem, rests [][]int32, cache *rows.Cache) {
-	if len(ps) == 0 {
+func AdvanceAll(ps []*Problem, rests [][]int32) {
+	if len(ps) == 1 {
+		ps[0].Advance(rests[0])
 		return
 	}
 	b, m := ps[0].Basis, ps[0].Len()
@@ -80,7 +85,7 @@ func AdvanceAll(ps []*Problem, rests [][]int32, cache *rows.Cache) {
 				}
 			}
 		})
-		cache.Evals += int64(n * m)
+		ps[0].Rows.Evals += int64(n * m)
 		idx = idx[n:]
 	}
 	for k, p := range ps {
@@ -91,8 +96,9 @@ func AdvanceAll(ps []*Problem, rests [][]int32, cache *rows.Cache) {
 	}
 }
 
-// TruncateAll is Truncate for all of ps.
-func TruncateAll(ps []*Problem, m int, cache *rows.Cache) {
+// TruncateAll removes the points from m on, which must be inactive with coefficient 0,
+// from the samples and the Basis.
+func TruncateAll(ps []*Problem, m int) {
 	for _, p := range ps {
 		for _, v := range p.vectors() {
 			*v = (*v)[:m]
@@ -100,20 +106,20 @@ func TruncateAll(ps []*Problem, m int, cache *rows.Cache) {
 		p.W, p.Active = p.W[:m], p.Active[:m]
 		p.V.Truncate(m)
 		p.mass = p.V.Sum(m)
+		p.Rows.Truncate(m)
 	}
-	cache.Truncate(m)
 	ps[0].Basis.Truncate(m)
 }
 
-// KeepAll is Keep for all of ps.
-func KeepAll(ps []*Problem, idx []int32, cache *rows.Cache) {
+// KeepAll reduces the samples to the points idx, in ascending order. The others must be
+// inactive with coefficient 0.
+func KeepAll(ps []*Problem, idx []int32) {
 	basis := ps[0].Basis.Subset(idx)
 	for _, p := range ps {
 		p.keep(idx)
 		p.Basis = basis
 		p.Rows.Restart(basis)
 	}
-	cache.Restart(basis)
 }
 
 // Another returns a problem over the points of p, with their weights, all labels −1

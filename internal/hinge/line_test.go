@@ -100,55 +100,6 @@ func TestWolfeProperties(t *testing.T) {
 	}
 }
 
-// TestPrintedWolfeSetsAreOftenEmpty demonstrates the erratum on the line
-// search: with the larger constant for decrease and a two-sided condition on the
-// slope, as printed, no step satisfies both on many problems.
-func TestPrintedWolfeSetsAreOftenEmpty(t *testing.T) {
-	const m1, m2 = .45, .25
-	empty := func(l *Line, norm float64, inL, inR func(phi, slope, t float64) bool) bool {
-		phi0 := l.Value(0)
-		// Inside a segment between breakpoints all is smooth; sample each well.
-		ts := []float64{0}
-		for i, s := range l.S {
-			if b := (1 - l.W[i]*s) / (l.W[i] * l.P[i]); b > 0 {
-				ts = append(ts, b)
-			}
-		}
-		for _, a := range append(ts, 100) {
-			for _, b := range ts {
-				for k := range 51 {
-					x := b + (a-b)*(float64(k)+1e-6)/50
-					if x > 0 && inL(l.Value(x)-phi0, 0, x) && inR(0, l.Slope(x), x) {
-						return false
-					}
-				}
-			}
-		}
-		return true
-	}
-	printed, repaired := 0, 0
-	const trials = 300
-	for seed := range uint64(trials) {
-		_, l, norm := descent(seed, 3)
-		n2 := norm * norm
-		if n2 < 1e-12 {
-			continue
-		}
-		if empty(&l, norm, func(phi, _, t float64) bool { return phi <= -m1*n2*t },
-			func(_, slope, _ float64) bool { return slope >= -m2*n2 && slope < 0 }) {
-			printed++
-		}
-		// The repaired sets meet wherever there is descent enough at 0.
-		if step, _ := bracket(&l, m2, m1, norm, 1); step == 0 && l.Slope(1e-12) < -1.01*m2*n2 {
-			repaired++
-		}
-	}
-	t.Logf("empty: %d printed, %d repaired, of %d", printed, repaired, trials)
-	if printed < trials/10 || repaired > 0 {
-		t.Errorf("printed conditions empty %d times, repaired ones %d, of %d", printed, repaired, trials)
-	}
-}
-
 // TestMinNorm is P-2.
 func TestMinNorm(t *testing.T) {
 	r := rng.New(2, "nr")
@@ -179,56 +130,4 @@ func TestMinNorm(t *testing.T) {
 			t.Fatalf("trial %d: not the point of least norm", trial)
 		}
 	}
-}
-
-// TestPrintedFirstDirectionDies demonstrates the erratum on d_0: with d_0 = +g
-// the next hull is that of −g and g, and every later direction is 0.
-func TestPrintedFirstDirectionDies(t *testing.T) {
-	p := newProblem(1, 40, .1, 0)
-	p.TurnRKHS(true)
-	for i := range p.D { // d_0 = +g_0
-		p.D[i], p.P[i] = -p.D[i], -p.P[i]
-	}
-	if norm := p.TurnRKHS(false); norm > 1e-8 {
-		t.Errorf("‖d_1‖ = %g", norm)
-	}
-	if norm := p.TurnRKHS(false); norm > 1e-8 {
-		t.Errorf("‖d_2‖ = %g", norm)
-	}
-	if norm := p.TurnRKHS(true); norm < .1 {
-		t.Errorf("with d = −g the norm is %g", norm)
-	}
-}
-
-// bracket returns a step in L and R, found by doubling and bisection from t0,
-// without a radius; norm is ‖d‖. If no step of a significant length is in L, it
-// returns 0 and the shortest step tried, which is in R.
-func bracket(l *Line, c1, c2, norm, t0 float64) (t, trial float64) {
-	n2 := norm * norm
-	phi0 := l.Value(0)
-	lo, hi := 0.0, math.Inf(1)
-	t = t0
-	for range 2 * maxBisect {
-		switch {
-		case l.Value(t)-phi0 > -float64(c1*n2*t):
-			hi = t
-		case l.Slope(t) < -float64(c2*n2):
-			lo = t
-		default:
-			return t, t
-		}
-		if math.IsInf(hi, 1) {
-			t *= 2
-			continue
-		}
-		if hi*norm < 1e-12 {
-			break
-		}
-		mid := lo + (hi-lo)/2
-		if mid <= lo || mid >= hi {
-			break
-		}
-		t = mid
-	}
-	return lo, hi
 }

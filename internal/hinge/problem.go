@@ -84,33 +84,9 @@ func (p *Problem) Weight(lo, hi int) (sum float64) {
 	return sum
 }
 
-// Extend adds to the sample the points that were appended to Basis since the last
-// call: w are their labels, v their weights. Their coefficients are 0, so no
-// decision of the expansion changes. The next Refresh determines whether their
-// hinges are active; until then Truncate can remove them again.
+// Extend is ExtendAll for one problem.
 func (p *Problem) Extend(w []float64, v weight.List) {
-	old := p.Len()
-	p.W = append(p.W, w...)
-	p.V.Append(old, v, len(w))
-	p.mass = p.V.Sum(p.Len())
-	m := p.Len()
-	for _, v := range p.vectors() {
-		*v = extend(*v, m)
-	}
-	for len(p.Active) < m {
-		p.Active = append(p.Active, false)
-	}
-	// One pass over the kernel values between the points with a coefficient and the
-	// new ones extends all products.
-	p.idx = p.idx[:0]
-	for i := range old {
-		if p.Alpha[i] != 0 || p.Alpha0[i] != 0 || p.D[i] != 0 || p.Active[i] {
-			p.idx = append(p.idx, int32(i))
-		}
-	}
-	if old < m {
-		p.Rows.Each(p.idx, old, m, false, p.push)
-	}
+	ExtendAll([]*Problem{p}, [][]float64{w}, v)
 }
 
 func (p *Problem) vectors() [7]*[]float64 {
@@ -132,27 +108,6 @@ func (p *Problem) pushSegment(r, at int, k []float32) {
 	if p.Active[i] {
 		vec.AxpyMixed(p.V.At(int(i))*p.W[i], k, p.Q[at:end])
 	}
-}
-
-// Truncate removes the points from m on, which must be inactive with coefficient 0,
-// from the sample and the Basis.
-func (p *Problem) Truncate(m int) {
-	for _, v := range p.vectors() {
-		*v = (*v)[:m]
-	}
-	p.W, p.Active = p.W[:m], p.Active[:m]
-	p.V.Truncate(m)
-	p.mass = p.V.Sum(m)
-	p.Rows.Truncate(m)
-	p.Basis.Truncate(m)
-}
-
-// Keep reduces the sample to the points idx, in ascending order. The others must be
-// inactive with coefficient 0.
-func (p *Problem) Keep(idx []int32) {
-	p.keep(idx)
-	p.Basis = p.Basis.Subset(idx)
-	p.Rows.Restart(p.Basis)
 }
 
 func (p *Problem) keep(idx []int32) {

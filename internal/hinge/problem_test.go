@@ -95,7 +95,7 @@ func TestProductsStayRight(t *testing.T) {
 					}
 					p.Extend(w, nil)
 					if k%2 == 0 {
-						p.Truncate(p.Len() - len(w)/2)
+						TruncateAll([]*Problem{p}, p.Len()-len(w)/2)
 					}
 					p.Refresh()
 				}

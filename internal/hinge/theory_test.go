@@ -59,36 +59,6 @@ func TestClosedForm(t *testing.T) {
 	}
 }
 
-// TestDirectionsOverARun checks P-2 and P-3 on runs of the method.
-func TestDirectionsOverARun(t *testing.T) {
-	for seed := range uint64(8) {
-		for _, geometry := range []string{"rkhs", "alpha"} {
-			p := newProblem(seed, 60, .02, 1<<20)
-			turn := p.TurnRKHS
-			if geometry == "alpha" {
-				turn = p.TurnAlpha
-			}
-			last := turn(true)
-			for k := range 40 {
-				l := p.Line()
-				step, _ := l.Exact(nil)
-				p.Move(step)
-				norm := turn(false)
-				if norm > last*(1+1e-9) {
-					t.Fatalf("seed %d, %s, iteration %d: ‖d‖ rose from %g to %g", seed, geometry, k, last, norm)
-				}
-				// A null step without growth: nothing has changed, so the next
-				// direction is the same once the subgradient has been taken in.
-				again := turn(false)
-				if math.Abs(again-norm) > 1e-6*norm {
-					t.Fatalf("seed %d, %s, iteration %d: ‖d‖ went from %g to %g though nothing changed", seed, geometry, k, norm, again)
-				}
-				last = again
-			}
-		}
-	}
-}
-
 // TestDirectionsAreTheShortest: −d is the shortest vector between the last one and
 // the subgradient, in the norm of the geometry, by sums over the whole matrix.
 func TestDirectionsAreTheShortest(t *testing.T) {
@@ -251,25 +221,6 @@ func TestPadding(t *testing.T) {
 	}
 	if p.Ridge() != ridge {
 		t.Errorf("ridge changed from %g to %g", ridge, p.Ridge())
-	}
-}
-
-// TestAlphaMetricGrowsWithTheSample demonstrates the erratum on the metric:
-// every point twice is the same problem, yet the Euclidean norm of the
-// direction grows by √2; that in the function space stays.
-func TestAlphaMetricGrowsWithTheSample(t *testing.T) {
-	once, twice := newProblem(3, 40, .1, 0), newProblem(3, 40, .1, 0)
-	xs, w := moons(rng.New(3, "hinge.test"), 40)
-	for _, x := range xs {
-		twice.Basis.Append(x)
-	}
-	twice.Extend(w, nil)
-	twice.Refresh()
-	if r := twice.TurnRKHS(true) / once.TurnRKHS(true); math.Abs(r-1) > 1e-6 {
-		t.Errorf("ratio in the function space %g", r)
-	}
-	if r := twice.TurnAlpha(true) / once.TurnAlpha(true); math.Abs(r-math.Sqrt2) > 1e-6 {
-		t.Errorf("ratio in coefficient space %g", r)
 	}
 }
 
