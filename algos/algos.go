@@ -166,10 +166,10 @@ type Publisher interface {
 	// Published returns a view of the model to publish, valid until the next Step or
 	// Finish.
 	Published() Model
-	// Calibrated reports whether decisions, of both models, are log odds: logarithms of
-	// the probability of +1 divided by that of -1. With more than two classes the scores
-	// of the model to publish are: those of a class against the rest.
-	Calibrated() bool
+	// Calibrated reports whether decisions less shift, of both models, are log odds:
+	// logarithms of the probability of +1 divided by that of -1. With more than two
+	// classes it says whether the softmax of scores is the probabilities.
+	Calibrated() (shift float64, ok bool)
 }
 
 // A DriftReporter is a learner that detects drift and cuts its sample at change points.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -65,6 +66,7 @@ type Learner struct {
 	version  *ensemble           // the latest one, without terms; nil: none yet
 	place    []int               // of each expert in it, -1 if it was not there
 	heaviest float64             // weight of an example; 0: all were 1
+	heavy    [2]balance          // mean weights of the classes, −1 first
 	pending  []pendingPrediction // in order of the examples
 
 	batch    []input
@@ -169,7 +171,7 @@ func (l *Learner) predict(dst []score, in *input) {
 
 // one predicts an example, unless that was done when it arrived, and learns from it.
 func (l *Learner) one(i int, x *stream.Example) (float64, error) {
-	weight := l.weigh(x)
+	count, weight := l.weigh(x)
 	in := &l.batch[i]
 	l.prepare(in)
 	l.predict(l.now, in)
@@ -188,7 +190,8 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 	if l.mixer == nil {
 		l.log = append(l.log, record{slices.Clone(p.scores), p.aged, y, weight})
 	} else {
-		l.mixer.learn([][]score{p.scores}, p.agedScores(), y, weight)
+		// Weights are for the experts. Log odds are of the stream as it is.
+		l.mixer.learn([][]score{p.scores}, p.agedScores(), y, count)
 	}
 	wide := l.inputs.wide
 	err := l.take(in.x, func() error {
@@ -232,18 +235,36 @@ func (l *Learner) compareMachines(p *prediction, y, weight float64) {
 	l.cutting.Compare(by[:])
 }
 
+// balance is a mean of the newest weights.
+type balance struct{ n, mean float64 }
+
 // weigh takes note of the weight of an example and returns by how much it counts where
 // experts are judged: an example that stands for several of a stream counts as often.
-// Where examples have weights besides, as those of a rare class do, it counts by that, in
-// units of the largest so far.
-func (l *Learner) weigh(x *stream.Example) float64 {
+// Where examples have weights besides, as those of a rare class do, it counts where errors
+// are compared by that, in units of the largest so far.
+func (l *Learner) weigh(x *stream.Example) (count, weight float64) {
 	w := x.Importance() / x.Count()
-	n := min(x.Count(), mostCount)
+	count = min(x.Count(), mostCount)
+	b := &l.heavy[0]
+	if x.Y > 0 {
+		b = &l.heavy[1]
+	}
+	b.n++
+	b.mean += float64(max(0.001, 1/b.n) * (w - b.mean))
 	if w == 1 && l.heaviest == 0 {
-		return n
+		return count, count
 	}
 	l.heaviest = max(l.heaviest, 1, w)
-	return n * w / l.heaviest
+	return count, count * w / l.heaviest
+}
+
+// shift is what the weights of the classes add to log odds, so that decisions are those by
+// weight.
+func (l *Learner) shift() float64 {
+	if b := l.heavy; b[0].n > 0 && b[1].n > 0 && b[0].mean != b[1].mean {
+		return linear.Log(b[1].mean / b[0].mean)
+	}
+	return 0
 }
 
 // ensemble returns a view of the experts, without terms, and the place of each.
@@ -269,7 +290,7 @@ func (l *Learner) Model() algos.Model {
 	if l.mixer == nil {
 		return new(ensemble)
 	}
-	return l.present(l.mixer, 0)
+	return l.present(l.mixer, 0).shifted(l.shift())
 }
 
 // present returns a view of the present ensemble, with the weights of a mixer.
@@ -286,7 +307,7 @@ func (l *Learner) present(x *mixer, lane int) *ensemble {
 }
 
 // Published implements algos.Publisher.
-func (l *Learner) Published() algos.Model { return l.toPublish(l.mixer, 0) }
+func (l *Learner) Published() algos.Model { return l.toPublish(l.mixer, 0).shifted(l.shift()) }
 
 func (l *Learner) toPublish(x *mixer, lane int) *ensemble {
 	if x.published.versions == 0 {
@@ -310,9 +331,9 @@ func (l *Learner) rate() float64 {
 	return 0
 }
 
-// Calibrated implements algos.Publisher: decisions are log odds, except where examples
-// have weights.
-func (l *Learner) Calibrated() bool { return l.heaviest == 0 }
+// Calibrated implements algos.Publisher: decisions are log odds and what weights of classes
+// add.
+func (l *Learner) Calibrated() (shift float64, ok bool) { return l.shift(), true }
 
 // takeVersion takes a version, if one is due.
 func (l *Learner) takeVersion() error {

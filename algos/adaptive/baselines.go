@@ -49,9 +49,10 @@ func (e *baseRate) logOdds() float64 {
 func (e *baseRate) predict(*input) score { return score{e.logOdds(), e.n > 0} }
 
 func (e *baseRate) learn(in *input, _ score) error {
-	e.n++
+	n := min(in.x.Count(), mostCount)
+	e.n += n
 	if in.x.Y > 0 {
-		e.positive++
+		e.positive += n
 	}
 	return nil
 }

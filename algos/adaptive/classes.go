@@ -183,16 +183,11 @@ func (c *classes) Add(x *stream.Example) (algos.Fate, error) {
 	return c.Buffer.Add(x)
 }
 
-// PredictPending returns the class predicted; see ScorePending.
-func (c *classes) PredictPending(x *stream.Example) float64 {
-	f := make([]float64, len(c.heads))
-	c.ScorePending(f, x)
-	return float64(algos.Largest(f))
-}
-
 // ScorePending implements algos.PendingScorer.
 func (c *classes) ScorePending(dst []float64, x *stream.Example) {
-	c.all.(algos.PendingScorer).ScorePending(dst, x)
+	for _, h := range c.heads {
+		h.PredictPending(x)
+	}
 	copy(dst, c.mixer.predict(c.scores(func(h *Learner) []score { return h.pending[len(h.pending)-1].scores })))
 }
 
@@ -220,8 +215,8 @@ func (c *classes) Published() algos.Model {
 	})
 }
 
-// Calibrated implements algos.Publisher.
-func (c *classes) Calibrated() bool { return c.heads[0].Calibrated() }
+// Calibrated implements algos.Publisher: where classes have weights, probabilities do too.
+func (c *classes) Calibrated() (shift float64, ok bool) { return 0, c.heads[0].heaviest == 0 }
 
 // ChangePoints implements algos.DriftReporter.
 func (c *classes) ChangePoints() (total uint64, latest []compare.ChangePoint) {

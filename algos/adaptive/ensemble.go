@@ -504,6 +504,12 @@ func decodeEnsemble(data []byte) (*ensemble, error) {
 	return m, nil
 }
 
+// shifted adds to the log odds.
+func (m *ensemble) shifted(by float64) *ensemble {
+	m.bias, m.center = m.bias+by, m.center+by
+	return m
+}
+
 // pruned leaves out what hardly counts: the members of the smallest weights, as far as
 // they have 2 % of all.
 func (m *ensemble) pruned() *ensemble {

@@ -38,7 +38,7 @@ type pendingPrediction struct {
 func (l *Learner) predictionOf(scores []score) *prediction {
 	p := &prediction{scores: scores}
 	if l.mixer != nil {
-		p.f = l.mixer.predict([][]score{scores})[0]
+		p.f = l.mixer.predict([][]score{scores})[0] + l.shift()
 	}
 	if l.machines[growing] != nil {
 		cuts, _ := l.cutting.ChangePoints()

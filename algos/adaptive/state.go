@@ -12,6 +12,14 @@ func (l *Learner) fields(f *state.Fields) {
 	if f.Decoding() && f.Err() == nil && !(l.heaviest == 0 || l.heaviest >= 1 && l.heaviest < math.Inf(1)) {
 		f.Fail("heaviest", fmt.Errorf("%g is not a weight of at least 1", l.heaviest))
 	}
+	for k := range l.heavy {
+		b := &l.heavy[k]
+		f.Float64("weighed", &b.n)
+		f.Float64("mean", &b.mean)
+		if f.Decoding() && f.Err() == nil && !(b.n >= 0 && b.n < math.Inf(1) && (b.n == 0 || b.mean > 0) && b.mean < math.Inf(1)) {
+			f.Fail("mean", fmt.Errorf("%g of %g", b.mean, b.n))
+		}
+	}
 	l.panel.fields(f, func() {
 		if l.mixer != nil {
 			l.mixer.fields(f)

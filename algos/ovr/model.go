@@ -3,7 +3,6 @@ package ovr
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -22,31 +21,10 @@ type model struct {
 var _ algos.Scorer = (*model)(nil)
 
 // Model returns a view of the present model.
-func (l *learner) Model() algos.Model { return l.model(algos.Learner.Model) }
-
-// Published implements algos.Publisher.
-func (l *learner) Published() algos.Model {
-	return l.model(func(h algos.Learner) algos.Model {
-		if p, ok := h.(algos.Publisher); ok {
-			return p.Published()
-		}
-		return h.Model()
-	})
-}
-
-// Calibrated implements algos.Publisher: a score is the log odds of its class if that is
-// so for all classifiers.
-func (l *learner) Calibrated() bool {
-	return !slices.ContainsFunc(l.classifiers, func(h classifier) bool {
-		p, ok := h.Learner.(algos.Publisher)
-		return !ok || !p.Calibrated()
-	})
-}
-
-func (l *learner) model(of func(algos.Learner) algos.Model) algos.Model {
+func (l *learner) Model() algos.Model {
 	parts, blank := make([]algos.Model, len(l.classifiers)), make([]bool, len(l.classifiers))
 	for k, h := range l.classifiers {
-		parts[k], blank[k] = of(h.Learner), !h.begun
+		parts[k], blank[k] = h.Model(), !h.begun
 	}
 	return NewModel(parts, blank)
 }

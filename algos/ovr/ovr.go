@@ -89,9 +89,6 @@ func New(k int, make func() (algos.Learner, error)) (algos.Learner, error) {
 	if _, ok := l.classifiers[0].Learner.(algos.Sequential); !ok {
 		return l, nil
 	}
-	if _, ok := l.classifiers[0].Learner.(algos.PendingPredictor); ok {
-		return &pendingPredictor{sequential{l}}, nil
-	}
 	return &sequential{l}, nil
 }
 

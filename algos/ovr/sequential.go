@@ -54,15 +54,3 @@ func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Exa
 	}
 	return learned, steps, err
 }
-
-// pendingPredictor is a sequential learner whose classifiers are algos.PendingPredictor.
-type pendingPredictor struct{ sequential }
-
-// ScorePending implements algos.PendingScorer.
-func (l *pendingPredictor) ScorePending(dst []float64, x *stream.Example) {
-	for k, h := range l.classifiers {
-		if dst[k] = h.Learner.(algos.PendingPredictor).PredictPending(x); !h.begun {
-			dst[k] = Blank
-		}
-	}
-}

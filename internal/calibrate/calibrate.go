@@ -61,8 +61,8 @@ type Map struct {
 	LogOdds   []float64 // as many as Decisions, nondecreasing
 }
 
-// Identity returns the map for decisions that are log odds already, of up to 40.
-func Identity() *Map { return &Map{[]float64{-40, 40}, []float64{-40, 40}} }
+// Shifted returns the map for decisions that are log odds, of up to 40, plus shift.
+func Shifted(shift float64) *Map { return &Map{[]float64{shift - 40, shift + 40}, []float64{-40, 40}} }
 
 // Probability returns the probability that the label is positive, given the
 // decision; NaN for NaN.

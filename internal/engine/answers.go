@@ -67,7 +67,7 @@ func (e *Engine) answer(a *Answer, p *prediction) {
 	switch {
 	case e.calib == nil:
 	case e.calibrated():
-		a.Probability = calibrate.Identity().Probability(p.f)
+		a.Probability = calibrate.Shifted(0).Probability(p.f)
 	case e.calib.Known():
 		a.Probability = e.calib.Map().Probability(p.f)
 	}

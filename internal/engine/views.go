@@ -89,13 +89,14 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 		return nil
 	}
 	p := &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: e.signature(), Transform: e.transform, Model: e.learner.Model()}
-	calibrated := false
+	shift, calibrated := 0.0, false
 	if l, ok := e.learner.(algos.Publisher); ok {
-		p.Model, calibrated = l.Published(), l.Calibrated()
+		p.Model = l.Published()
+		shift, calibrated = l.Calibrated()
 	}
 	switch {
 	case e.calib != nil && calibrated:
-		p.Probability = calibrate.Identity()
+		p.Probability = calibrate.Shifted(shift)
 	case e.calib != nil && e.calib.Known():
 		p.Probability = e.calib.Map()
 	}

@@ -1,0 +1,109 @@
+package adaptive
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// versions follows xs and returns the scores of published versions for the examples from the
+// given one on, each by the version published after the last multiple of 250.
+func versions(t *testing.T, env algos.Env, xs []*stream.Example, from int) (l algos.Learner, scores [][]float64) {
+	t.Helper()
+	env.PublishEvery = 250
+	l, err := Spec.New(env, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var version algos.Model
+	lanes := max(1, env.Classes)
+	for at := 0; at+250 <= len(xs); at += 250 {
+		if at >= from {
+			for _, x := range xs[at : at+250] {
+				f := make([]float64, lanes)
+				if s, ok := version.(algos.Scorer); ok {
+					s.Scores(f, []stream.Vec{x.X})
+				} else {
+					f[0] = version.Decision(x.X)
+				}
+				scores = append(scores, f)
+			}
+		}
+		if _, _, err := l.(algos.Sequential).Follow(t.Context(), make([]float64, 250*lanes), xs[at:at+250]); err != nil {
+			t.Fatal(err)
+		}
+		if version, err = Spec.DecodeModel(algostest.Bytes(t, l.(algos.Publisher).Published())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l, scores
+}
+
+// The probabilities of several classes that overlap are nearly as good as by Bayes' rule.
+func TestClassesThatOverlap(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	centers := [][2]float64{{0, 0}, {1.5, 0}, {0, 1.5}, {1.5, 1.5}}
+	var xs []*stream.Example
+	var bayes []float64
+	for i := range 4000 {
+		y := r.IntN(len(centers))
+		a, b := centers[y][0]+r.NormFloat64(), centers[y][1]+r.NormFloat64()
+		xs = append(xs, &stream.Example{Seq: uint64(i), X: stream.Vec{Val: []float32{float32(a), float32(b)}}, Y: float64(y), Labelled: true})
+		f := make([]float64, len(centers))
+		for k, c := range centers {
+			f[k] = -((a-c[0])*(a-c[0]) + (b-c[1])*(b-c[1])) / 2
+		}
+		bayes = append(bayes, logLoss(f, y))
+	}
+	_, scores := versions(t, algos.Env{Seed: 1, Classes: len(centers)}, xs, 2000)
+	var got, best float64
+	for i, f := range scores {
+		got += logLoss(f, int(xs[2000+i].Y)) / float64(len(scores))
+		best += bayes[2000+i] / float64(len(scores))
+	}
+	if t.Logf("log loss %.4f, %.4f by Bayes' rule", got, best); got > best+0.02 {
+		t.Errorf("log loss %.4f, %.4f by Bayes' rule", got, best)
+	}
+}
+
+// Weights of a rare class move decisions, but not probabilities.
+func TestWeightsOfARareClass(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 3))
+	var xs []*stream.Example
+	for i := range 6000 {
+		y, m := -1.0, 0.0
+		if r.Float64() < 0.03 {
+			y, m = 1, 1.5
+		}
+		xs = append(xs, &stream.Example{Seq: uint64(i), X: stream.Vec{Val: []float32{float32(m + r.NormFloat64()), float32(r.NormFloat64())}}, Y: y, Labelled: true})
+	}
+	loss := func(weight float64) (loss, positive float64) {
+		for _, x := range xs {
+			if x.Weight = 1; x.Y > 0 {
+				x.Weight = float32(weight)
+			}
+		}
+		l, scores := versions(t, algos.Env{Seed: 1}, xs, 3000)
+		shift, ok := l.(algos.Publisher).Calibrated()
+		if want := math.Log(weight); !ok || math.Abs(shift-want) > 1e-9 {
+			t.Errorf("weight %g: decisions are shifted by %g, want %g", weight, shift, want)
+		}
+		for i, f := range scores {
+			if f[0] > 0 {
+				positive++
+			}
+			f[0] -= shift
+			loss += logLoss(f, int(xs[3000+i].Y+1)/2) / float64(len(scores))
+		}
+		return loss, positive
+	}
+	plain, few := loss(1)
+	weighted, many := loss(20)
+	if t.Logf("log loss %.4f, weighted %.4f; %g and %g positive decisions", plain, weighted, few, many); weighted > 1.03*plain || many < 5*few+100 {
+		t.Errorf("log loss %.4f, weighted %.4f; %g and %g positive decisions", plain, weighted, few, many)
+	}
+}
