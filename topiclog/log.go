@@ -68,13 +68,17 @@ func (l *Log) retain(r *stream.Record) {
 // Replace returns recs and, for every retained record whose key has one of the prefixes
 // and is not among theirs, a tombstone.
 func (l *Log) Replace(recs []stream.Record, prefixes ...string) []stream.Record {
+	var at time.Time // zero: the present
+	if len(recs) > 0 {
+		at = recs[0].Time
+	}
 	written := map[string]bool{}
 	for i := range recs {
 		written[string(recs[i].Key)] = true
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.retained)) {
 		if !written[key] && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) }) {
-			recs = append(recs, stream.Record{Topic: l.Topics[0], Partition: l.retained[key], Time: recs[0].Time, Key: []byte(key)})
+			recs = append(recs, stream.Record{Topic: l.Topics[0], Partition: l.retained[key], Time: at, Key: []byte(key)})
 		}
 	}
 	return recs

@@ -21,8 +21,8 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "list|promote|rollback|compare|follow|inspect|export|compact [FILE...]",
-		Summary: "list, promote, compare, follow, inspect, export and compact models",
+		Name: "model", Args: "list|promote|rollback|delete|compare|follow|inspect|export|compact",
+		Summary: "list, promote, delete, compare, follow, inspect, export and compact models",
 		Text: `
 Manages the versions of a model in --model-topic, and the aliases, such as
 champion, that predict can follow instead of the newest version. compare, inspect,
@@ -41,6 +41,11 @@ otherwise. To pin a version, give it an alias of its own.
 
 model rollback points the alias to what it pointed to before. A second rollback
 undoes the first.
+
+model delete deletes a model from the topic with all its aliases, or one --version,
+which is the newest or one that an alias points to. Older ones go by compaction.
+It refuses while an alias points to it or a trainer may be running, unless --force
+is given; that trainer then ends with exit code 79. Followers keep what they have.
 
 model compare has two models, each a version, an alias or a file, predict the
 labelled records of data files or recordings, and prints how good they are and a
@@ -78,7 +83,7 @@ the file, promote it.`,
 			"streamsvm model inspect ./state model.ssm run.ssr\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json\n" +
 			"streamsvm model compact model.ssm --max-change 0.5 --out small.ssm",
-		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "save", "until", "format", "out", "max-change", "json", "config"},
+		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "force", "expect", "reason", "save", "until", "format", "out", "max-change", "json", "config"},
 		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags

@@ -31,6 +31,7 @@ import (
 var modelVerbs = map[string][]string{
 	"compact":  {"model-topic", "model-name", "alias", "out", "max-change"},
 	"compare":  {"model-topic", "model-name", "json", "max-features", "csv-header", "label-column", "drop-columns", "csv-empty-as-zero", "csv-separator", "codec", "labels", "label"},
+	"delete":   {"model-topic", "model-name", "version", "force"},
 	"export":   {"model-topic", "model-name", "alias", "out", "max-numbers", "format"},
 	"follow":   {"model-topic", "model-name", "alias", "json", "save", "until", "topic-wait"},
 	"inspect":  {"model-topic", "model-name", "json"},
@@ -67,6 +68,7 @@ type versions struct {
 	file    string
 	expect  uint64
 	reason  string
+	force   bool
 	json    bool
 	// Of the command line: the version is of a file, and one is expected.
 	ofFile, expects bool
@@ -75,9 +77,10 @@ type versions struct {
 func (o *versions) define(f *cli.Flags) {
 	f.Group("Promotion", func() {
 		f.StringVar(&o.alias, "alias", "", aliasUsage)
-		f.Uint64Var(&o.version, "version", 0, "`VERSION` to promote, by default the newest")
+		f.Uint64Var(&o.version, "version", 0, "`VERSION` to promote, by default the newest, or to delete, by default all")
 		f.StringVar(&o.file, "model", "", modelFileUsage)
 		f.Uint64Var(&o.expect, "expect", 0, "change nothing unless the alias points to this `VERSION` now; 0: to none")
+		f.BoolVar(&o.force, "force", false, "delete: even if an alias stands for it, or a trainer owns the model")
 		f.StringVar(&o.reason, "reason", "", "`TEXT` to keep with the promotion")
 		o.signFlags.define(f)
 	})
@@ -109,6 +112,8 @@ func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
 		return o.list(ctx, c)
 	case "rollback":
 		done, err = o.rollback(ctx, c)
+	case "delete":
+		done, err = o.delete(ctx, c)
 	default:
 		done, err = o.promote(ctx, c)
 	}

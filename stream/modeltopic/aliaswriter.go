@@ -146,6 +146,31 @@ func (w *AliasWriter) Rollback(ctx context.Context, why stream.Promotion) (*stre
 	return &u, w.promote(ctx, &u, why)
 }
 
+// Delete deletes the alias, or of what it stands for and of what it stood for before that
+// which is this version, unless it is 0.
+func (w *AliasWriter) Delete(ctx context.Context, version uint64) error {
+	if err := w.log.Scan(ctx); err != nil {
+		return err
+	}
+	var prefixes []string
+	for _, s := range []*slot{&w.now, &w.before} {
+		if s.cur != nil && (version == 0 || s.cur.Version == version) {
+			prefixes = append(prefixes, s.model+"/full/")
+		}
+	}
+	recs := w.log.Replace(nil, prefixes...)
+	if len(recs) == 0 {
+		return nil
+	}
+	epoch := w.epoch()
+	return topiclog.Append(ctx, topiclog.Entry{Log: &w.log, Records: recs, Check: func() (bool, error) {
+		if w.epoch() != epoch {
+			return false, errMoved
+		}
+		return false, nil
+	}})
+}
+
 // Held returns what the alias stands for and what it stood for before, under the
 // names that they have in the topic; nil is nothing.
 func (w *AliasWriter) Held(ctx context.Context) (now, before *stream.Update, err error) {

@@ -46,6 +46,10 @@ const openMax = 3
 // completes, cannot be used.
 func (a *assembler) add(r *stream.Record) (bool, error) {
 	if r.Value == nil {
+		if deletes(r, a.model) && a.cur != nil {
+			a.raise(max(a.epoch, a.cur.Epoch+1)) // what is older stays so
+			a.cur = nil
+		}
 		return false, nil
 	}
 	e, err := decodeEnvelope(r.Value, a.limit)
@@ -85,6 +89,12 @@ func (a *assembler) add(r *stream.Record) (bool, error) {
 	a.raise(u.Epoch)
 	a.open = slices.DeleteFunc(a.open, func(q *partial) bool { return !a.wanted(&q.head) })
 	return true, nil
+}
+
+// deletes reports whether r is the tombstone that deletes the model or alias called name:
+// nothing else removes the first chunk of a full without replacing it.
+func deletes(r *stream.Record, name string) bool {
+	return r.Value == nil && string(r.Key) == name+"/full/0"
 }
 
 // raise drops incomplete updates of smaller epochs.

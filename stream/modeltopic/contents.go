@@ -182,6 +182,11 @@ func (s *scan) take(r *stream.Record) {
 	s.topic.Records++
 	if r.Value == nil {
 		s.topic.Tombstones++
+		name, _, _ := strings.Cut(string(r.Key), "/")
+		if m := s.models[name]; m != nil && deletes(r, name) {
+			_, _ = m.add(r)
+			m.updates, m.chain, m.wanted = map[updateKey]*retained{}, nil, nil
+		}
 		return
 	}
 	e, err := peek(r.Value)

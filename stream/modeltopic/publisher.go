@@ -124,6 +124,9 @@ func TransactionalID(topic, model string) string { return "streamsvm.model." + t
 func (p *Publisher) fold(r *stream.Record) bool {
 	own := strings.HasPrefix(string(r.Key), p.opt.Model+"/")
 	if r.Value == nil {
+		if deletes(r, p.opt.Model) {
+			p.version = 0
+		}
 		return own
 	}
 	e, err := decodeEnvelope(r.Value, maxPayload)
@@ -207,6 +210,27 @@ func (p *Publisher) Release(ctx context.Context) error {
 	return topiclog.Append(ctx, topiclog.Entry{Log: &p.log, Records: []stream.Record{rec}, Check: func() (bool, error) {
 		return p.log.Fenced() != nil, nil // another one's, or given up
 	}})
+}
+
+// Delete deletes all versions of the model, whoever has published them. What stays is a
+// claim that is given up, by which a trainer that still runs is fenced, and followers
+// take the next model for a newer one. They keep the version that they have until then.
+func (p *Publisher) Delete(ctx context.Context) error {
+	if err := p.log.Writer.Take(ctx); err != nil { // nothing more can come from others
+		return err
+	}
+	if err := p.log.Scan(ctx); err != nil {
+		return err
+	}
+	c := Claim{Epoch: p.log.Newest().Epoch + 1, By: p.by, At: time.Now().UTC().Truncate(time.Millisecond)}
+	rec, err := p.enc.claim(c)
+	if err != nil {
+		return err
+	}
+	return topiclog.Append(ctx, topiclog.Entry{
+		Log: &p.log, Records: p.log.Replace([]stream.Record{rec}, p.opt.Model+"/"),
+		Check: func() (bool, error) { return p.log.Newest() == c, nil },
+	})
 }
 
 // Publish implements stream.Publisher. It fails with a *topiclog.FencedError if

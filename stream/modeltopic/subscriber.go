@@ -46,6 +46,7 @@ type Subscriber struct {
 	recs     []stream.Record
 	fresh    bool     // a.cur has not been delivered
 	none     *waiting // while there has been no update
+	start    waiting  // what none is at first
 	foreign  uint64   // records of no model
 	damaged  uint64   // records of no use that are a model's
 	rejected atomic.Uint64
@@ -75,10 +76,13 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 	if err != nil {
 		return nil, err
 	}
-	return &Subscriber{
+	start := waiting{topic: o.Topic, model: o.Model, alias: o.Alias, wait: o.TopicWait, log: logOf(o.Config)}
+	s := &Subscriber{
 		src: src, a: &assembler{model: o.Model, alias: o.Alias, limit: maxPayload, deltas: true, keys: o.TrustedKeys}, log: logOf(o.Config),
-		none: &waiting{topic: o.Topic, model: o.Model, alias: o.Alias, wait: o.TopicWait, log: logOf(o.Config)},
-	}, nil
+		start: start,
+	}
+	s.none = &start
+	return s, nil
 }
 
 // settle is how long Next, once it has an update, waits for records that the broker
@@ -141,6 +145,10 @@ func (s *Subscriber) take(r *stream.Record) {
 		}
 	}
 	if !done {
+		if s.fresh && s.a.cur == nil { // deleted before it was delivered
+			start := s.start
+			s.fresh, s.none = false, &start
+		}
 		return
 	}
 	s.fresh, s.none = true, nil

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -68,21 +70,23 @@ func (b *Broker) endTransactions(o Options) error {
 		return err
 	}
 	defer c.Close()
+	admin := kadm.NewClient(c)
 	ctx := context.Background() // all logs must be read, however long they are
-	all := kmsg.NewPtrMetadataRequest()
-	meta, err := all.RequestWith(ctx, c)
-	if err != nil {
+	starts, err := admin.ListStartOffsets(ctx)
+	if err = cmp.Or(err, starts.Error()); err != nil {
 		return err
 	}
-	for _, t := range meta.Topics {
-		for _, p := range t.Partitions {
-			open, err := undecided(ctx, c, *t.Topic, p.Partition)
+	for topic, partitions := range starts {
+		for partition, start := range partitions {
+			open, err := undecided(ctx, c, topic, partition, start.Offset)
 			if err != nil {
-				return fmt.Errorf("%s/%d: %w", *t.Topic, p.Partition, err)
+				return fmt.Errorf("%s/%d: %w", topic, partition, err)
 			}
 			for producer, epoch := range open {
-				if err := abort(ctx, c, *t.Topic, p.Partition, producer, epoch); err != nil {
-					return fmt.Errorf("%s/%d: %w", *t.Topic, p.Partition, err)
+				resp, err := admin.WriteTxnMarkers(ctx, kadm.TxnMarkers{ProducerID: producer, ProducerEpoch: epoch, Topics: kadm.TopicsSet{topic: {partition: {}}}})
+				resp.EachPartition(func(r kadm.TxnMarkersPartitionResponse) { err = cmp.Or(err, r.Err) })
+				if err != nil {
+					return fmt.Errorf("%s/%d: %w", topic, partition, err)
 				}
 			}
 		}
@@ -92,23 +96,10 @@ func (b *Broker) endTransactions(o Options) error {
 
 // undecided returns the producers, with their epochs, that have written in a
 // transaction to a part of a partition where all transactions are over, without a
-// marker that says how it ended.
-func undecided(ctx context.Context, c *kgo.Client, topic string, partition int32) (map[int64]int16, error) {
+// marker that says how it ended. next is the first offset.
+func undecided(ctx context.Context, c *kgo.Client, topic string, partition int32, next int64) (map[int64]int16, error) {
 	open := map[int64]int16{}
-	first := kmsg.NewPtrListOffsetsRequest()
-	lt, lp := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
-	lp.Partition, lp.Timestamp = partition, -2 // the first offset
-	lt.Topic, lt.Partitions = topic, append(lt.Partitions, lp)
-	first.Topics = append(first.Topics, lt)
-	at, err := first.RequestWith(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	listed := at.Topics[0].Partitions[0]
-	if err := kerr.ErrorForCode(listed.ErrorCode); err != nil {
-		return nil, err
-	}
-	for next := listed.Offset; ; {
+	for {
 		req := kmsg.NewPtrFetchRequest()
 		req.MaxWaitMillis, req.MaxBytes, req.IsolationLevel = 0, 8<<20, 1 // up to the first transaction that is still open
 		ft, fp := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
@@ -147,17 +138,4 @@ func undecided(ctx context.Context, c *kgo.Client, topic string, partition int32
 			return open, nil
 		}
 	}
-}
-
-func abort(ctx context.Context, c *kgo.Client, topic string, partition int32, producer int64, epoch int16) error {
-	req := kmsg.NewPtrWriteTxnMarkersRequest()
-	m, mt := kmsg.NewWriteTxnMarkersRequestMarker(), kmsg.NewWriteTxnMarkersRequestMarkerTopic()
-	mt.Topic, mt.Partitions = topic, []int32{partition}
-	m.ProducerID, m.ProducerEpoch, m.Topics = producer, epoch, append(m.Topics, mt)
-	req.Markers = append(req.Markers, m)
-	resp, err := c.Broker(0).RetriableRequest(ctx, req)
-	if err != nil {
-		return err
-	}
-	return kerr.ErrorForCode(resp.(*kmsg.WriteTxnMarkersResponse).Markers[0].Topics[0].Partitions[0].ErrorCode)
 }
