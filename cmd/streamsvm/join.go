@@ -68,14 +68,9 @@ func lostLabels(s *engine.JoinStats) string {
 	case met == 0 && all+s.Labels > 0 && s.Missing+s.Examples > 0:
 		return fmt.Sprintf("None of %d labels has met one of %d examples: %s.", all+s.Labels, s.Missing+s.Examples, ask)
 	case 1000*late > all:
-		window := trainer.MaxJoinWindow
-		for i, bound := range engine.DelayBounds {
-			if s.Late[i] > 0 {
-				window = int(bound)
-			}
-		}
-		if s.Late[len(engine.DelayBounds)] > 0 {
-			window = trainer.MaxJoinWindow
+		window := uint64(trainer.MaxJoinWindow)
+		for i := len(engine.DelayBounds) - 1; i >= 0 && s.Late[i+1] == 0; i-- {
+			window = engine.DelayBounds[i] // all were at most so late
 		}
 		return fmt.Sprintf("%d of %d labels came too late and were not used: begin again with --join-window %d and another --checkpoint.", late, all, window)
 	case 1000*s.Orphans > all:

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/synth"
 )
 
@@ -171,6 +172,10 @@ func TestJoinCountsLateAndMissing(t *testing.T) {
 	}
 	if number("late") == 0 || number("joined") == 0 || number("joined")+number("late") != a.labels || number("learned") != number("joined") {
 		t.Errorf("of %d labels: %v", a.labels, m)
+	}
+	lost := fmt.Sprintf("%d of %d labels came too late and were not used: begin again with --join-window 1000 and another --checkpoint.", number("late"), a.labels)
+	if !strings.Contains(text, "warning: "+lost) || !strings.Contains(text, "level=WARN msg=\"") || !strings.Contains(text, "labels came too late and were not used: begin again with --join-window 1000 and another --checkpoint.\"\n") {
+		t.Errorf("train says %s, want a warning: %s", text, lost)
 	}
 	if !strings.Contains(text, fmt.Sprintf("%d too late", number("late"))) || !strings.Contains(text, fmt.Sprintf("+ %d joined + %d late +", number("joined"), number("late"))) {
 		t.Errorf("train says %s", text)
@@ -399,7 +404,20 @@ func TestJoinOfABacklog(t *testing.T) {
 			"--checkpoint", state, "--checkpoint-every", "700", "--lateness", "100ms", "--brokers", strings.Join(c.brokers, ",")}
 	}
 	dir := t.TempDir()
-	_, _, text := streamsvm(t.Context(), append(args(filepath.Join(dir, "once")), "--until-end")...)
+	rec := filepath.Join(dir, "run.ssr")
+	_, _, text := streamsvm(t.Context(), append(args(filepath.Join(dir, "once")), "--until-end", "--record", rec)...)
+	r, err := fileio.OpenRecording(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var read []stream.Record
+	for err == nil {
+		read, err = r.Next(read)
+	}
+	if len(read) != len(recs) || !slices.IsSortedFunc(read, func(a, b stream.Record) int { return a.Time.Compare(b.Time) }) {
+		t.Errorf("%d of %d records were read, or not in the order of their times", len(read), len(recs))
+	}
 	s := newest(t, filepath.Join(dir, "once"))
 	if m := s.Meta; m["joined"] != fmt.Sprint(n) || m["late"] != "0" || strings.Contains(text, "warning") {
 		t.Errorf("the last checkpoint says %v, train %s", m, text)

@@ -91,9 +91,8 @@ func (r *recordReport) join(ctx context.Context, out *reading) {
 	const subject = "join"
 	dec, err := codec.New(out.codec, out.found)
 	labels, err2 := codec.NewLabels(out.found)
-	if err = cmp.Or(err, err2); err != nil {
-		r.fail(cli.Usage, subject, err.Error(), "")
-		return
+	if err != nil || err2 != nil {
+		return // they have been made before
 	}
 	j := r.match(ctx, dec, labels)
 	met := len(j.after)
