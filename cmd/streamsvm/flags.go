@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/doctor"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -144,13 +145,21 @@ func (o *codecFlags) found(labels string) {
 	}
 }
 
-// discoveryError gives an error about what cannot be found out its exit code.
-func discoveryError(err error) error {
+// discoveryError gives errors about the first records their exit codes, and names the
+// codec that could read them.
+func (o *codecFlags) discoveryError(err error) error {
 	var own *trainer.DiscoveryError
-	if errors.As(err, &own) {
+	var refused *trainer.RefusedError
+	switch {
+	case errors.As(err, &own):
 		return cli.Fail(cli.Data, own)
+	case !errors.As(err, &refused):
+		return err
 	}
-	return err
+	if name := doctor.CodecOf(&refused.First); name != "" && name != o.codecName() {
+		return cli.Failf(cli.Data, "%w; it looks like %s: give --codec %s", refused, name, name)
+	}
+	return cli.Fail(cli.Data, refused)
 }
 
 // noCodec is the error for a file whose name does not say its format.

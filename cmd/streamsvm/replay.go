@@ -234,7 +234,7 @@ func (r *replay) discover(ctx context.Context) error {
 	defer src.Close()
 	_, o, err := trainer.Discover(ctx, src, job.Discovery, job.Join.Topic)
 	if err != nil {
-		return discoveryError(err)
+		return r.codecFlags.discoveryError(err)
 	}
 	if job.Decoder, err = job.Discovery.Codec(o); err != nil {
 		return err

@@ -310,7 +310,7 @@ func (t *train) failed(err error) error {
 	case errors.As(err, &replaced):
 		return cli.Failf(cli.Data, "%w; begin again %s, or go on with --on-out-of-range earliest or latest", err, anew(t.c))
 	}
-	return kafkaError(badOption(t.c, t.refuseFlags.explain(discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
+	return kafkaError(badOption(t.c, t.refuseFlags.explain(t.codecFlags.discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
 }
 
 // doctorCommand is the command that looks at the records of the topics.

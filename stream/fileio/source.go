@@ -72,6 +72,7 @@ type Source struct {
 	end     stream.Offsets // past the first pass's records
 	skipped atomic.Uint64
 	torn    []string
+	sample  uint32
 	err     error
 }
 
@@ -230,7 +231,9 @@ func (s *Source) open(ctx context.Context) error {
 			return err
 		}
 		r.SetMaxRecordBytes(s.o.MaxRecordBytes)
-		s.in = r
+		if s.in = r; s.file == 1 {
+			s.sample = r.Sample()
+		}
 		return nil
 	}
 	in, err := openData(ctx, path, &s.o)
@@ -316,6 +319,10 @@ func (s *Source) Skipped() uint64 { return s.skipped.Load() }
 // Torn returns the recordings read so far that end without a trailer, because their
 // writer was interrupted or is still writing.
 func (s *Source) Torn() []string { return s.torn }
+
+// Sample returns RecordReader.Sample of the first file, once Fetch has opened it; 0 if it is
+// not a recording.
+func (s *Source) Sample() uint32 { return s.sample }
 
 // Close implements stream.Source.
 func (s *Source) Close() error {
