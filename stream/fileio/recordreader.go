@@ -114,6 +114,9 @@ func (r *RecordReader) read(_ context.Context, dst []stream.Record) ([]stream.Re
 	return r.Next(dst)
 }
 
+// at implements input.
+func (r *RecordReader) at() (int64, error) { return r.f.Seek(0, io.SeekCurrent) }
+
 func (r *RecordReader) corrupt(err error) error { return &CorruptError{r.path, r.pos, err} }
 
 // short turns an end of file inside a frame into a torn end.
