@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/engine"
-	"github.com/streamsvm/streamsvm/internal/remind"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
@@ -17,36 +16,23 @@ import (
 
 // DiscoveryError says that the first records of a stream do not tell enough about
 // its format.
-type DiscoveryError struct{ Err error }
+type DiscoveryError struct {
+	Err error
+	// First is the first record if none can be read; Err is then about it.
+	First *stream.Record
+}
 
 func (e *DiscoveryError) Error() string { return e.Err.Error() }
 
 func (e *DiscoveryError) Unwrap() error { return e.Err }
-
-// RefusedError says that none of the first records of a stream can be read. It wraps the
-// *stream.RecordError about the first one.
-type RefusedError struct {
-	Records int // that were looked at
-	First   stream.Record
-	Err     *stream.RecordError
-}
-
-func (e *RefusedError) Error() string {
-	if e.Records == 1 {
-		return e.Err.Error()
-	}
-	return fmt.Sprintf("none of the first %d records can be read; the first one: %v", e.Records, e.Err)
-}
-
-func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Discover reads records from src until d has seen enough or src ends. It returns
 // them with the codec options that d has decided on. Records of the topic labels,
 // if any, are labels. From a recording it reads as many records as the trainer did that
 // wrote it.
 //
-// It fails with a *DiscoveryError if d cannot decide, and with a *RefusedError if none of
-// the first 20 records can be read.
+// It fails with a *DiscoveryError if d cannot decide, and after 20 records none of which
+// can be read.
 func Discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels string) ([]stream.Record, codec.Options, error) {
 	s := sample{src: src, d: d, labels: labels, mostRefused: mostRefused}
 	o, err := s.read(ctx)
@@ -122,7 +108,7 @@ func (s *sample) read(ctx context.Context) (o codec.Options, err error) {
 		}
 	}
 	if o, err = s.d.Decide(); err != nil {
-		return o, &DiscoveryError{err}
+		return o, &DiscoveryError{Err: err}
 	}
 	return o, nil
 }
@@ -164,7 +150,7 @@ func (s *sample) look(ctx context.Context, r *stream.Record) (enough bool, err e
 }
 
 func (s *sample) refused(records int, why error) error {
-	return &RefusedError{records, *s.first, stream.At(s.first, why)}
+	return &DiscoveryError{fmt.Errorf("none of the first %d records can be read; the first one: %w", records, stream.At(s.first, why)), s.first}
 }
 
 // atEnd reports whether the source has delivered all records that there are.
@@ -199,20 +185,12 @@ func (r *run) discover(ctx context.Context) error {
 	if r.Discovery == nil || r.Decoder != nil {
 		return nil
 	}
-	var again remind.Reminder
 	s := sample{src: r.run.Source, d: r.Discovery, labels: r.Join.Topic, mostRefused: r.mostRefused()}
 	s.waiting = func(n int) {
 		for _, h := range r.Hooks {
 			if h, ok := h.(HookDiscovery); ok {
-				h.Discovering(n)
+				h.Discovering(s.src, n)
 			}
-		}
-		switch {
-		case !again.Due(time.Now()):
-		case n == 0:
-			r.Log.Warn("waiting for the first record")
-		default:
-			r.Log.Warn("reading the first records to find out their format; learning begins afterwards", "records", n, "at_least", codec.LeastSample, "of", codec.SampleSize)
 		}
 	}
 	o, err := s.read(ctx)

@@ -149,17 +149,15 @@ func (o *codecFlags) found(labels string) {
 // codec that could read them.
 func (o *codecFlags) discoveryError(err error) error {
 	var own *trainer.DiscoveryError
-	var refused *trainer.RefusedError
-	switch {
-	case errors.As(err, &own):
-		return cli.Fail(cli.Data, own)
-	case !errors.As(err, &refused):
+	if !errors.As(err, &own) {
 		return err
 	}
-	if name := doctor.CodecOf(&refused.First); name != "" && name != o.codecName() {
-		return cli.Failf(cli.Data, "%w; it looks like %s: give --codec %s", refused, name, name)
+	if own.First != nil {
+		if name := doctor.CodecOf(own.First); name != "" && name != o.codecName() {
+			return cli.Failf(cli.Data, "%w; it looks like %s: give --codec %s", own, name, name)
+		}
 	}
-	return cli.Fail(cli.Data, refused)
+	return cli.Fail(cli.Data, own)
 }
 
 // noCodec is the error for a file whose name does not say its format.

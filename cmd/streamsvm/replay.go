@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ type replay struct {
 	c       *cli.Call
 	job     trainer.Job
 	decided decisions
+	prog    *progress
 	recs    []stream.Record // in memory, if they are shuffled or split
 	held    []stream.Record // the part of recs that is held out
 }
@@ -102,13 +104,17 @@ streamsvm replay clicks.ssr --compare adaptive,scs,online`,
 }
 
 func (r *replay) run(ctx context.Context) error {
+	p := startProgress(r.c, "learning from %s; learner %s%s", strings.Join(r.files, ", "), cmp.Or(strings.Join(r.compare, ", "), r.learner),
+		unless(r.checkpoint == "", "; checkpoints in "+r.checkpoint))
+	defer p.stopped()
+	r.prog = p
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
 	if len(r.compare) > 0 {
 		return r.runCompare(ctx)
 	}
-	p, history := newProgress(r.c), &status.History{}
+	history := &status.History{}
 	r.job.Hooks = []trainer.Hook{keepStacks{r.checkpoint}, p, &r.refuseFlags, &r.decided}
 	if r.report != "" { // what it notes takes a fifth of the time of a fast learner
 		r.job.Hooks = append(r.job.Hooks, history)
@@ -125,7 +131,7 @@ func (r *replay) run(ctx context.Context) error {
 	if scored != nil {
 		err = errors.Join(err, scored.close())
 	}
-	took := time.Since(p.began)
+	took := time.Since(p.begin.at)
 	if err != nil {
 		again := ""
 		if r.checkpoint != "" {
@@ -137,6 +143,7 @@ func (r *replay) run(ctx context.Context) error {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
 	}
 	p.done()
+	p.shows("testing the model")
 	history.Consumed(p.e, 0)
 	return r.finish(ctx, p.e, history, res, took)
 }
@@ -195,6 +202,7 @@ func (r *replay) prepare(ctx context.Context) error {
 			return err
 		}
 		defer src.Close()
+		r.prog.shows("reading the files")
 		if r.recs, err = readAll(ctx, src); err != nil {
 			return err
 		}
@@ -374,6 +382,7 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, history *status.H
 			return err
 		}
 	}
+	r.prog.stopped()
 	if r.json != "-" {
 		res.print(r.c.Out)
 		printJoin(r.c.Out, e.Join())
