@@ -133,6 +133,11 @@ func (r *run) load(ctx context.Context) (err error) {
 		return err
 	}
 	r.run.Version = h.ModelVersion
+	for _, hook := range r.Hooks {
+		if hook, ok := hook.(HookResumed); ok {
+			hook.Resumed(h)
+		}
+	}
 	r.Log.Info("continuing from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
 	return nil
 }

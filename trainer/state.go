@@ -102,6 +102,19 @@ type HookProgress interface {
 	Progress(s State, queued int64)
 }
 
+// HookDiscovery is called before HookProgress, about once a second and with each fetch,
+// while the first records are read to find out their format; records is their number so
+// far. It is called on the goroutine of Run.
+type HookDiscovery interface {
+	Discovering(src stream.Source, records int)
+}
+
+// HookResumed is called once the checkpoint that a run continues from has been loaded, on
+// the goroutine of Run.
+type HookResumed interface {
+	Resumed(h checkpoint.Header)
+}
+
 // HookDead is called for each record that cannot be used, on the learning goroutine.
 type HookDead interface {
 	Dead(why *stream.RecordError)

@@ -139,7 +139,7 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 		return nil
 	}
 	if len(xs) >= m.sizes.whole {
-		res, err := tune.Run(ctx, scs.Spec, env, m.sizes.scs, own)
+		res, err := tune.Run(ctx, scs.Spec, env, m.sizes.scs, own, nil)
 		if err != nil {
 			return err
 		}

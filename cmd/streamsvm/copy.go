@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -194,7 +195,10 @@ func (o *copying) produce(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	return pump(ctx, c, watchAge(ctx, src, cfg, o.topic, c.Log), p, o.topic, &pace{rate: o.topicFlags.rate})
+	prog := startProgress(c, "writing %s to topic %s at %s", strings.Join(c.Args, ", "), o.topic, strings.Join(o.brokers, ","))
+	defer prog.stopped()
+	prog.reads(src, false)
+	return pump(ctx, c, prog, watchAge(ctx, src, cfg, o.topic, c.Log), p, o.topic, &pace{rate: o.topicFlags.rate})
 }
 
 // record saves the topics to a recording.
@@ -213,12 +217,15 @@ func (o *copying) record(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
+	p := startProgress(c, "recording %s in %s", o.from(o.brokers), c.Args[0])
+	defer p.stopped()
 	src, err := kafkaio.NewSource(ctx, opts)
 	if err != nil {
 		return kafkaError(err)
 	}
 	defer src.Close()
-	return record(ctx, c, src, c.Args[0], o.files.Limit)
+	p.reads(src, o.untilEnd)
+	return record(ctx, c, p, src, c.Args[0], o.files.Limit)
 }
 
 func partitioner(by string) kafkaio.Partitioner {
@@ -236,7 +243,7 @@ func partitioner(by string) kafkaio.Partitioner {
 }
 
 // paced hands the records of src to put, when they are due, until it ends.
-func paced(ctx context.Context, src stream.Source, pc *pace, put func(recs []stream.Record) error) error {
+func paced(ctx context.Context, p *progress, src stream.Source, pc *pace, put func(recs []stream.Record) error) error {
 	var recs []stream.Record
 	for {
 		var err error
@@ -255,29 +262,25 @@ func paced(ctx context.Context, src stream.Source, pc *pace, put func(recs []str
 			if err != nil {
 				return err
 			}
+			p.records.Add(uint64(k))
 			rest = rest[k:]
 		}
 	}
 }
 
 // pump copies src to the topic until it ends.
-func pump(ctx context.Context, c *cli.Call, src stream.Source, p *kafkaio.Producer, topic string, pc *pace) error {
+func pump(ctx context.Context, c *cli.Call, prog *progress, src stream.Source, p *kafkaio.Producer, topic string, pc *pace) error {
 	start := time.Now()
-	said, n := start, 0
-	err := paced(ctx, src, pc, func(recs []stream.Record) error {
+	err := paced(ctx, prog, src, pc, func(recs []stream.Record) error {
 		for i := range recs {
 			recs[i].Topic = topic
 		}
 		if err := p.Produce(ctx, recs...); err != nil {
 			return notThere(err, "--partitions N creates it, with N partitions")
 		}
-		n += len(recs)
-		if now := time.Now(); !c.Quiet && now.Sub(said) >= 5*time.Second {
-			said = now
-			fmt.Fprintf(c.Err, "%d records, %.0f/s\n", n, float64(n)/now.Sub(start).Seconds())
-		}
 		return nil
 	})
+	n := prog.records.Load()
 	if err != nil && ctx.Err() != nil {
 		return errors.Join(cli.Failf(cli.Temporary, "interrupted after %d records", n), flush(p))
 	}
@@ -288,9 +291,7 @@ func pump(ctx context.Context, c *cli.Call, src stream.Source, p *kafkaio.Produc
 		return kafkaError(err)
 	}
 	took := time.Since(start)
-	if !c.Quiet {
-		fmt.Fprintf(c.Err, "%d records written to topic %s in %.2f s (%.0f/s)\n", n, topic, took.Seconds(), float64(n)/took.Seconds())
-	}
+	say(c, "%d records written to topic %s in %.2f s (%.0f/s)", n, topic, took.Seconds(), float64(n)/took.Seconds())
 	return nil
 }
 
@@ -313,7 +314,7 @@ func flush(p *kafkaio.Producer) error {
 
 // record writes src to a new recording until it ends, ctx ends, or there are
 // limit records.
-func record(ctx context.Context, c *cli.Call, src stream.Source, path string, limit uint64) error {
+func record(ctx context.Context, c *cli.Call, p *progress, src stream.Source, path string, limit uint64) error {
 	w, err := fileio.CreateRecording(path)
 	if err != nil {
 		return err
@@ -336,6 +337,7 @@ func record(ctx context.Context, c *cli.Call, src stream.Source, path string, li
 			}
 			n++
 		}
+		p.records.Store(n)
 		if now := time.Now(); now.Sub(synced) >= time.Second {
 			synced = now
 			if _, err := w.Sync(); err != nil {
@@ -349,12 +351,10 @@ func record(ctx context.Context, c *cli.Call, src stream.Source, path string, li
 	if err := errors.Join(kafkaError(err), w.Close(ended)); err != nil {
 		return err
 	}
-	if !c.Quiet {
-		size := int64(0)
-		if info, err := os.Stat(path); err == nil {
-			size = info.Size()
-		}
-		fmt.Fprintf(c.Err, "%d records in %s, %d bytes\n", n, path, size)
+	size := int64(0)
+	if info, err := os.Stat(path); err == nil {
+		size = info.Size()
 	}
+	say(c, "%d records in %s, %d bytes", n, path, size)
 	return nil
 }

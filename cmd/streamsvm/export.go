@@ -209,6 +209,8 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (
 	case !fromTopic:
 		return nil, nil, cli.Failf(cli.Usage, "%s wants a MODEL%s or --model-topic", what, ext)
 	}
+	prog := startProgress(c, "reading the models of topic %s at %s", o.topic, strings.Join(o.brokers, ","))
+	defer prog.stopped()
 	t, err := o.read(ctx, c)
 	if err != nil {
 		return nil, nil, err
@@ -254,6 +256,8 @@ func compact(ctx context.Context, c *cli.Call, o *modelTopicFlags, change float6
 	if err != nil {
 		return err
 	}
+	prog := startProgress(c, "looking for a smaller model: %s", p.Info().Text)
+	defer prog.stopped()
 	q, bound, err := p.Compact(change)
 	if err != nil {
 		return cli.Fail(cli.Data, fmt.Errorf("%w: %s, %s", err, p.Learner(), p.Info().Text))

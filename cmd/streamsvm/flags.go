@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/doctor"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -144,13 +145,19 @@ func (o *codecFlags) found(labels string) {
 	}
 }
 
-// discoveryError gives an error about what cannot be found out its exit code.
-func discoveryError(err error) error {
+// discoveryError gives errors about the first records their exit codes, and names the
+// codec that could read them.
+func (o *codecFlags) discoveryError(err error) error {
 	var own *trainer.DiscoveryError
-	if errors.As(err, &own) {
-		return cli.Fail(cli.Data, own)
+	if !errors.As(err, &own) {
+		return err
 	}
-	return err
+	if own.First != nil {
+		if name := doctor.CodecOf(own.First); name != "" && name != o.codecName() {
+			return cli.Failf(cli.Data, "%w; it looks like %s: give --codec %s", own, name, name)
+		}
+	}
+	return cli.Fail(cli.Data, own)
 }
 
 // noCodec is the error for a file whose name does not say its format.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,15 +117,18 @@ func (g *generate) run(ctx context.Context) error {
 	}
 	src := synth.NewSource(gen, enc, end)
 	pc := &pace{rate: g.rate}
+	prog := startProgress(c, "generating %s as %s: to %s", c.Args[0], name, cmp.Or(unless(g.topic == "", "topic "+g.topic+" at "+strings.Join(g.brokers, ",")), unless(g.out == "-", g.out), "standard output"))
+	defer prog.stopped()
+	prog.total = g.count
 	if g.topic == "" {
-		return g.write(ctx, src, enc, pc)
+		return g.write(ctx, prog, src, enc, pc)
 	}
 	p, err := g.topicFlags.open(ctx, c, nil)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	err = pump(ctx, c, src, p, g.topic, pc)
+	err = pump(ctx, c, prog, src, p, g.topic, pc)
 	if g.count == 0 && ctx.Err() != nil {
 		return nil
 	}
@@ -132,7 +136,7 @@ func (g *generate) run(ctx context.Context) error {
 }
 
 // write writes the stream to a file or standard output.
-func (g *generate) write(ctx context.Context, src stream.Source, enc codec.Codec, pc *pace) error {
+func (g *generate) write(ctx context.Context, prog *progress, src stream.Source, enc codec.Codec, pc *pace) error {
 	var w *fileio.Writer
 	put := func(value []byte) error {
 		if enc.Name() != "msgpack" {
@@ -149,7 +153,7 @@ func (g *generate) write(ctx context.Context, src stream.Source, enc codec.Codec
 		defer w.Close()
 		put = w.WriteValue
 	}
-	err := paced(ctx, src, pc, func(recs []stream.Record) error {
+	err := paced(ctx, prog, src, pc, func(recs []stream.Record) error {
 		for i := range recs {
 			if err := put(recs[i].Value); err != nil {
 				return err
@@ -163,10 +167,13 @@ func (g *generate) write(ctx context.Context, src stream.Source, enc codec.Codec
 		}
 		err = nil
 	}
-	if err != nil || w == nil {
-		return err
+	if err == nil && w != nil {
+		err = w.Close()
 	}
-	return w.Close()
+	if err == nil {
+		say(g.c, "%d records", prog.records.Load())
+	}
+	return err
 }
 
 func listStreams(w io.Writer) error {

@@ -90,10 +90,10 @@ func TestExitCodesAreListed(t *testing.T) {
 		{t.Context(), cli.OK, []string{"--version"}},
 		{t.Context(), cli.Findings, []string{"config", "lint", typo}},
 		{t.Context(), cli.Usage, []string{"train", "--topix"}},
-		{t.Context(), cli.Data, []string{"replay", bad, "--learner", "sbp"}},
-		{t.Context(), cli.Unavailable, []string{"train", "--brokers", brokers, "--topics", "no-such-topic"}},
-		{t.Context(), cli.IO, []string{"generate", "moons", "--count", "1", "--out", filepath.Join(dir, "no", "such", "directory")}},
-		{over, cli.Temporary, []string{"replay", data, "--learner", "sbp"}},
+		{t.Context(), cli.Data, []string{"replay", bad, "--learner", "sbp", "-q"}},
+		{t.Context(), cli.Unavailable, []string{"train", "--brokers", brokers, "--topics", "no-such-topic", "-q"}},
+		{t.Context(), cli.IO, []string{"generate", "moons", "--count", "1", "--out", filepath.Join(dir, "no", "such", "directory"), "-q"}},
+		{over, cli.Temporary, []string{"replay", data, "--learner", "sbp", "-q"}},
 		{t.Context(), cli.Config, []string{"train", "--config", typo}},
 	} {
 		code, out, errText := streamsvm(c.ctx, c.args...)
@@ -131,7 +131,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 	var said []string
 	lines := bufio.NewScanner(progress)
-	for lines.Scan() && !slices.Contains(strings.Fields(lines.Text()), "512") {
+	for lines.Scan() && !slices.Contains(strings.Fields(lines.Text()), "1000") {
 		said = append(said, lines.Text())
 	}
 	if lines.Text() == "" {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/demo"
 	"github.com/streamsvm/streamsvm/internal/app/dlq"
@@ -24,7 +26,18 @@ func main() {
 	// effect: it ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, crash.Func(stop))
-	code := program().Main(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv})
+	stdio := cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv}
+	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	if isTerminal(os.Stderr) && os.Getenv("TERM") != "dumb" {
+		s := &screen{w: os.Stderr, width: func() int {
+			width, _, _ := term.GetSize(int(os.Stderr.Fd()))
+			return width
+		}}
+		if stdio.Live, stdio.Err = s.rewrite, (over{s, os.Stderr}); isTerminal(os.Stdout) {
+			stdio.Out = over{s, os.Stdout}
+		}
+	}
+	code := program().Main(ctx, os.Args[1:], stdio)
 	crash.Hold()
 	os.Exit(code)
 }

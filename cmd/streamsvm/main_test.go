@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 		fullEvery = n
 	}
 	if os.Getenv("STREAMSVM_TEST_MAIN") != "" {
+		progressEvery = 100 * time.Millisecond
 		plant()
 		main()
 	}

@@ -38,7 +38,7 @@ func TestWithoutModel(t *testing.T) {
 				if messages == 2 && (command[0] != "predict" || w.topic == topic) {
 					continue // all commands wait in the same way
 				}
-				args := slices.Concat(command, at, []string{"--model-topic", w.topic, "--topic-wait", wait}, w.args)
+				args := slices.Concat(command, at, []string{"-q", "--model-topic", w.topic, "--topic-wait", wait}, w.args)
 				t.Run(strings.Join(args, " "), func(t *testing.T) {
 					t.Parallel()
 					code, out, said := streamsvm(t.Context(), args...)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ type predict struct {
 	from, until stream.Offsets
 
 	c       *cli.Call
+	prog    *progress
 	cfg     kafkaio.Config
 	last    atomic.Pointer[fileScorer] // what scores, once there is a model
 	header  *csvHeader                 // of the csv file that is read; nil without
@@ -220,6 +222,9 @@ func (p *predict) serve(ctx context.Context) error {
 	if err := srv.start(p.c, p.listen); err != nil {
 		return err
 	}
+	p.prog = startProgress(p.c, "predicting %s%s, at %s; model of %s", p.what(), unless(p.group == "", " in group "+p.group), strings.Join(p.brokers, ","), cmp.Or(p.modelFile, "topic "+p.modelFlags.topic))
+	defer p.prog.stopped()
+	p.prog.shows("waiting for a model")
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if p.current, err = p.follow(ctx, cancel); err == nil {
@@ -232,18 +237,25 @@ func (p *predict) serve(ctx context.Context) error {
 		return err
 	}
 	srv.ready.Store(true)
+	v := p.current()
+	p.prog.version.Store(v.Update.Version)
+	p.prog.shows("starting")
+	say(p.c, "model %s%s of learner %s; records as %s", p.modelName(v), unless(v.Update.Version == 0, fmt.Sprintf(" version %d", v.Update.Version)), v.Learner(), p.codec().Name())
 	switch {
 	case p.group != "":
 		err = p.scoreGroup(ctx)
 	case len(p.topics) > 0:
 		err = p.scoreTopics(ctx)
 	case p.listen != "":
-		if !p.c.Quiet {
-			fmt.Fprintf(p.c.Err, "POST http://%s/predict\n", srv.addr)
-		}
+		p.prog.stopped()
+		say(p.c, "POST http://%s/predict", srv.addr)
 		<-ctx.Done()
 	default:
 		err = p.files(ctx)
+	}
+	p.prog.stopped()
+	if len(p.topics) > 0 {
+		say(p.c, "%d records, %d of them could not be scored; model version %d", p.prog.records.Load(), p.refused, p.prog.version.Load())
 	}
 	if ctx.Err() != nil {
 		if cause := p.ended(ctx); cause != nil || len(p.topics) > 0 || p.listen != "" {
@@ -294,10 +306,13 @@ func (p *predict) followed() string {
 
 // what says what is scored.
 func (p *predict) what() string {
-	if len(p.topics) > 0 {
-		return fmt.Sprintf("From %s to %s", strings.Join(p.topics, ", "), p.predictions)
+	switch {
+	case len(p.topics) > 0:
+		return fmt.Sprintf("from %s to %s", strings.Join(p.topics, ", "), p.predictions)
+	case p.listen != "":
+		return "what is posted to /predict"
 	}
-	return "Requests to /predict"
+	return "records of " + cmp.Or(strings.Join(p.c.Args, ", "), "standard input")
 }
 
 // ended returns why ctx has ended, nil if a signal has ended it.

@@ -28,6 +28,7 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
+	p.prog.reads(s, false)
 	p.c.Log.Info("joined", "group", opts.Group, "instance", opts.Instance)
 	defer p.startShadow(ctx, nil, nil)()
 	m := metrics.NewSession(p.reg, s, p.isShadow)

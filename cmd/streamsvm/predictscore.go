@@ -12,8 +12,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/crash"
+	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -118,6 +120,17 @@ func trueValue(o *predictor.Prediction) float64 {
 // count keeps what summary needs.
 func (p *predict) count(rows []predictor.Prediction) {
 	p.page.Compare(func() { p.add(rows) })
+	p.prog.records.Add(uint64(len(rows)))
+	p.prog.version.Store(p.current().Update.Version)
+	facts := []any{}
+	if p.refused > 0 {
+		facts = append(facts, "refused", p.refused)
+	}
+	if p.quality.Examples() > 0 && p.current().Task() == algos.Classify {
+		_, recent := p.quality.Accuracy()
+		facts = append(facts, "accuracy", eval.Number(recent))
+	}
+	p.prog.shows("", facts...)
 }
 
 func (p *predict) add(rows []predictor.Prediction) {
@@ -145,6 +158,7 @@ func (p *predict) files(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.prog.shows("")
 	files, fo := p.c.Args, p.fileOptions()
 	if len(files) == 0 {
 		files = []string{"-"}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
@@ -46,7 +47,7 @@ func (p *predict) startShadow(ctx context.Context, from, ends stream.Offsets) (w
 	s := &predict{
 		modelFlags: p.modelFlags, sourceFlags: p.sourceFlags, codecFlags: p.codecFlags, kafkaFlags: p.kafkaFlags,
 		predictions: p.shadowTopic, tombstones: p.tombstones, threshold: p.threshold, c: p.c, cfg: p.cfg, m: p.shadowMetrics,
-		from: from, outgoing: p.outgoing, sessionFlags: p.sessionFlags, reg: p.reg, isShadow: true,
+		from: from, outgoing: p.outgoing, sessionFlags: p.sessionFlags, reg: p.reg, isShadow: true, prog: startProgress(&cli.Call{Quiet: true}, ""),
 	}
 	s.errors.topic = "" // they have been told: a shadow's are among its predictions
 	model, _ := modeltopic.SplitName(p.current().Update.Model)

@@ -195,6 +195,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 		return err
 	}
 	defer src.Close()
+	p.prog.reads(src, p.untilEnd)
 	pos := src.Start()
 	defer p.startShadow(ctx, pos.Clone(), src.End())()
 	if err := p.openTopics(ctx, len(pos)); err != nil {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
-	"strconv"
+	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,70 +16,121 @@ import (
 	"github.com/streamsvm/streamsvm/stream/synth"
 )
 
-// TestProgressLines: lines stand at powers of two, "last" is over the examples
-// since the line before, and the rate is not that of a burst.
+// lagging is a source that is behind the ends of its topics.
+type lagging struct {
+	stream.Source
+	n int64
+}
+
+func (l *lagging) Lag() map[stream.Partition]int64 { return map[stream.Partition]int64{{}: l.n} }
+
+// TestProgressLines: what a line says of a run of the trainer, in a pipe, on a terminal and
+// as JSON, with the rate since the line before.
 func TestProgressLines(t *testing.T) {
 	spec, err := registry.Lookup("sbp")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.NewEngine(engine.Config{Spec: spec, Seed: 1, Scale: "none"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	gen, err := synth.New("moons", 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	p := newProgress(&cli.Call{Stdio: cli.Stdio{Err: &b}})
-	now := p.last
-	p.now = func() time.Time { return now }
-	type point struct{ n, right float64 }
-	points := map[int]point{0: {}}
-	for i := range 4000 {
-		it := engine.Item{Partition: stream.Partition{Topic: "t"}, Offset: int64(i)}
-		gen.Next(&it.Example)
-		if _, err := e.Consume(t.Context(), []engine.Item{it}); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		all, _ := e.Prequential().Accuracy()
-		n := float64(e.Prequential().Examples())
-		points[i+1] = point{n, all * n}
-		// 1,000 records a second, in bursts of a second.
-		if i%1000 == 999 {
-			now = now.Add(time.Second)
-		}
-		p.Consumed(e, 0)
-	}
-	p.e = e
-	p.done()
-	lines := strings.Split(strings.TrimSpace(b.String()), "\n")[2:] // after the head
-	var at []string
-	before := point{}
-	for _, line := range lines {
-		f := strings.Fields(line)
-		at = append(at, f[0])
-		n, err := strconv.Atoi(f[0])
+	for form, want := range map[string][]string{
+		"pipe": {
+			"0 %, 0s left, 0 records, 0/s, lag 2000; waiting for the first record",
+			"25 %, 3s left, 0 records, 0/s, lag 2000; tuning",
+			"50 %, 11s left, 1000 records, 100/s, lag 1000, accuracy A",
+			"100 %, 0s left, 2000 records, 50/s, lag 0, accuracy A, version 3",
+			"100 %, 0s left, 2000 records, 0/s, lag 0, accuracy A, version 3",
+		},
+		"terminal": {
+			"[--------------------] 0 %, 0s left, 0 records, 0/s, lag 2000; waiting for the first record",
+			"[#####---------------] 25 %, 3s left, 0 records, 0/s, lag 2000; tuning",
+			"[##########----------] 50 %, 11s left, 1000 records, 100/s, lag 1000, accuracy A",
+			"[####################] 100 %, 0s left, 2000 records, 48/s, lag 0, accuracy A, version 3", // done prints none
+		},
+		"json": {
+			`{"level":"INFO","msg":"progress","records":0,"per_second":0,"phase":"waiting for the first record","lag":2000,"share":0,"seconds_left":0}`,
+			`{"level":"INFO","msg":"progress","records":0,"per_second":0,"phase":"tuning","lag":2000,"share":0.25,"seconds_left":3}`,
+			`{"level":"INFO","msg":"progress","records":1000,"per_second":100,"phase":"","lag":1000,"accuracy":A,"share":0.5,"seconds_left":11}`,
+			`{"level":"INFO","msg":"progress","records":2000,"per_second":50,"phase":"","lag":0,"accuracy":A,"version":3,"share":1,"seconds_left":0}`,
+			`{"level":"INFO","msg":"progress","records":2000,"per_second":0,"phase":"","lag":0,"accuracy":A,"version":3,"share":1,"seconds_left":0}`,
+		},
+	} {
+		e, err := engine.NewEngine(engine.Config{Spec: spec, Seed: 1, Scale: "none"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		here := points[n]
-		if want := short((here.right - before.right) / (here.n - before.n)); f[1] != want {
-			t.Errorf("at %d the accuracy since the last line is %s, want %s", n, f[1], want)
+		gen, err := synth.New("moons", 1, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if want := short(here.right / here.n); f[2] != want {
-			t.Errorf("at %d the accuracy is %s, want %s", n, f[2], want)
+		var b bytes.Buffer
+		c := &cli.Call{Stdio: cli.Stdio{Err: &b}, JSONLog: form == "json"}
+		if form == "terminal" {
+			c.Live = func(line string) { fmt.Fprintln(&b, line) }
 		}
-		if rate, err := strconv.Atoi(f[len(f)-1]); n >= 2048 && (err != nil || rate < 900 || rate > 2100) {
-			t.Errorf("at %d the rate is %d, want about 1000", n, rate)
+		p := startProgress(c, "")
+		p.stopped() // the lines come when they are asked for
+		b.Reset()
+		src, now := &lagging{n: 2000}, p.last.at
+		p.now = func() time.Time { return now }
+		p.reads(src, true)
+		learn := func(n int) {
+			for range n {
+				it := engine.Item{Partition: stream.Partition{Topic: "t"}, Offset: int64(e.Counts().Consumed)}
+				gen.Next(&it.Example)
+				if _, err := e.Consume(t.Context(), []engine.Item{it}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := e.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			src.n -= int64(n)
+			p.Consumed(e, 0)
 		}
-		before = here
+		p.Discovering(src, 0)
+		p.print()
+		p.Started(e, src)
+		p.Tuning(0.125)
+		now = now.Add(time.Second)
+		p.Tuning(0.25)
+		p.print()
+		now = now.Add(10 * time.Second)
+		learn(1000)
+		p.print()
+		p.Published(&stream.Update{Version: 3}, 0)
+		now = now.Add(20 * time.Second)
+		learn(1000)
+		p.done()
+		p.done()
+		now = now.Add(time.Second)
+		p.print()
+		got := regexp.MustCompile(`"time":"[^"]*",|(accuracy"?:? ?)[01][.0-9]*`).ReplaceAllStringFunc(b.String(), func(s string) string {
+			if strings.HasPrefix(s, "acc") {
+				return strings.TrimRight(s, ".0123456789") + "A"
+			}
+			return ""
+		})
+		if lines := strings.Split(strings.TrimSpace(got), "\n"); !slices.Equal(lines, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", form, got, strings.Join(want, "\n"))
+		}
 	}
-	if got := strings.Join(at, " "); got != "1 2 4 8 16 32 64 128 256 512 1024 2048 4000" {
-		t.Errorf("lines at %s", got)
+}
+
+// TestScreen: on a terminal the last line is rewritten, cut to its width, and what else is
+// written is above it.
+func TestScreen(t *testing.T) {
+	var b bytes.Buffer
+	s := &screen{w: &b, width: func() int { return 10 }}
+	err, out := over{s, &b}, over{s, &b}
+	s.rewrite("1 record")
+	s.rewrite("12345678901")
+	fmt.Fprintln(err, "a warning")
+	s.rewrite("3 records")
+	fmt.Fprintln(out, "a result")
+	fmt.Fprintln(err, "another")
+	s.rewrite("")
+	const clear = "\r\x1b[K"
+	want := clear + "1 record" + clear + "123456789" + clear + "a warning\n" + clear + "3 records" + clear + "a result\n" + "another\n"
+	if b.String() != want {
+		t.Errorf("%q, want\n%q", b.String(), want)
 	}
 }

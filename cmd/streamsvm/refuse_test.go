@@ -116,6 +116,19 @@ func TestLabelsOfAnotherConvention(t *testing.T) {
 	}
 }
 
+// TestWrongCodec: of records in another format the first 20 are read, not all; the error
+// names the first one, and the codec.
+func TestWrongCodec(t *testing.T) {
+	c := newCluster(t)
+	file, topic, state := moons(t, "m.libsvm", 100, 0), c.name(), t.TempDir()
+	c.run("copy", file, "--topic", topic, "--partitions", "1", "-q")
+	args := append([]string{"train", "--topics", topic, "--checkpoint", state, "--brokers", strings.Join(c.brokers, ",")}, quick...)
+	fails(t, args, "none of the first 20 records can be read; the first one: "+topic+"/0 offset 0: decode: ", "it looks like libsvm: give --codec libsvm")
+	fails(t, append(args, "--tolerance", "data"), "none of the first 50 records can be read")
+	fails(t, []string{"replay", file, "--codec", "json"}, "m.libsvm/0 offset 0: decode: ", "give --codec libsvm")
+	must(t, append(args, "--codec", "libsvm", "--until-end")...)
+}
+
 // TestNoLabelAtAll: examples without labels give no model, and what is said
 // depends on the format.
 func TestNoLabelAtAll(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type replay struct {
 	c       *cli.Call
 	job     trainer.Job
 	decided decisions
+	prog    *progress
 	recs    []stream.Record // in memory, if they are shuffled or split
 	held    []stream.Record // the part of recs that is held out
 }
@@ -108,13 +110,17 @@ streamsvm replay clicks.ssr --compare adaptive,scs,online`,
 }
 
 func (r *replay) run(ctx context.Context) error {
+	p := startProgress(r.c, "learning from %s; learner %s%s", strings.Join(r.files, ", "), cmp.Or(strings.Join(r.compare, ", "), r.learner),
+		unless(r.checkpoint == "", "; checkpoints in "+r.checkpoint))
+	defer p.stopped()
+	r.prog = p
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
 	if len(r.compare) > 0 {
 		return r.runCompare(ctx)
 	}
-	p, history := newProgress(r.c), &status.History{}
+	history := &status.History{}
 	r.job.Hooks = []trainer.Hook{keepStacks{r.checkpoint}, p, &r.refuseFlags, &r.decided}
 	if r.report != "" { // what it notes takes a fifth of the time of a fast learner
 		r.job.Hooks = append(r.job.Hooks, history)
@@ -131,7 +137,7 @@ func (r *replay) run(ctx context.Context) error {
 	if scored != nil {
 		err = errors.Join(err, scored.close())
 	}
-	took := time.Since(p.began)
+	took := time.Since(p.begin.at)
 	if err != nil {
 		again := ""
 		if r.checkpoint != "" {
@@ -143,6 +149,7 @@ func (r *replay) run(ctx context.Context) error {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
 	}
 	p.done()
+	p.shows("testing the model")
 	history.Consumed(p.e, 0)
 	return r.finish(ctx, p.e, history, res, took)
 }
@@ -201,6 +208,7 @@ func (r *replay) prepare(ctx context.Context) error {
 			return err
 		}
 		defer src.Close()
+		r.prog.shows("reading the files")
 		if r.recs, err = readAll(ctx, src); err != nil {
 			return err
 		}
@@ -240,7 +248,7 @@ func (r *replay) discover(ctx context.Context) error {
 	defer src.Close()
 	_, o, err := trainer.Discover(ctx, src, job.Discovery, job.Join.Topic)
 	if err != nil {
-		return discoveryError(err)
+		return r.codecFlags.discoveryError(err)
 	}
 	if job.Decoder, err = job.Discovery.Codec(o); err != nil {
 		return err
@@ -380,6 +388,7 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, history *status.H
 			return err
 		}
 	}
+	r.prog.stopped()
 	if r.json != "-" {
 		res.print(r.c.Out)
 		printJoin(r.c.Out, e.Join())

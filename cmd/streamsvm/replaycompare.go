@@ -66,6 +66,7 @@ func (r *replay) runCompare(ctx context.Context) error {
 		return err
 	}
 	defer src.Close()
+	r.prog.reads(src, false)
 	all := comparison{list: make([]*candidate, len(r.compare)), regress: r.job.Task == algos.Regress, window: r.window}
 	if err := onePass(ctx, src, r.job.Decoder, len(all.list), func(ctx context.Context, i int, src stream.Source, dec stream.Decoder) (err error) {
 		all.list[i], err = r.runCandidate(ctx, r.compare[i], src, dec)
@@ -73,6 +74,7 @@ func (r *replay) runCompare(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	r.prog.stopped()
 	if r.report != "" {
 		if _, err := page.Write(r.report, all.page(r.files)); err != nil {
 			return err
@@ -91,7 +93,9 @@ func (r *replay) runCandidate(ctx context.Context, name string, src stream.Sourc
 	job, h := r.job, &engineOf{regress: r.job.Task == algos.Regress}
 	job.Learner, job.Decoder = name, dec
 	job.Open = func(context.Context, stream.Offsets) (stream.Source, error) { return src, nil }
-	job.Hooks = []trainer.Hook{h}
+	if job.Hooks = []trainer.Hook{h}; name == r.compare[0] {
+		job.Hooks = append(job.Hooks, r.prog)
+	}
 	res, err := trainer.Run(ctx, job)
 	if err != nil {
 		return nil, badOption(r.c, r.refuseFlags.explain(fmt.Errorf("learner %s: %w", name, err), &r.codecFlags, "", ""), "")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -94,6 +95,19 @@ func (o *sourceFlags) check(c *cli.Call) []error {
 		err = cli.Fail(cli.Usage, err)
 	}
 	return []error{err}
+}
+
+// from names what is read, for a line about the start.
+func (o *sourceFlags) from(brokers []string) string {
+	return fmt.Sprintf("topic %s at %s%s", strings.Join(o.topics, ", "), strings.Join(brokers, ","), unless(!o.untilEnd, ", to its present end"))
+}
+
+// unless returns text, or nothing.
+func unless(not bool, text string) string {
+	if not {
+		return ""
+	}
+	return text
 }
 
 // kafkaError gives errors of kafkaio their exit codes.

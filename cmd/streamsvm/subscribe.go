@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -105,6 +106,14 @@ func (s *subscribe) run(ctx context.Context) error {
 			return err
 		}
 	}
+	prog := startProgress(s.c, "following the models of topic %s at %s", s.topic, strings.Join(s.brokers, ","))
+	defer func() {
+		if prog.stopped(); ctx.Err() != nil {
+			say(s.c, "stopped after %d updates", prog.records.Load())
+		}
+	}()
+	prog.unit = "updates"
+	prog.shows("waiting for the next version")
 	sub, err := s.modelFlags.open(ctx, s.c, cfg)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -135,6 +144,8 @@ func (s *subscribe) run(ctx context.Context) error {
 			s.c.Log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
 			continue
 		}
+		prog.records.Add(1)
+		prog.version.Store(u.Version)
 		now := sub.Received()
 		s.received, before = now.Sub(before), now
 		s.promoted = ""

@@ -231,7 +231,11 @@ func (t *train) serve(ctx context.Context) (err error) {
 		return err
 	}
 	reg := metrics.NewRegistry(version.String)
-	p := newProgress(t.c)
+	p := startProgress(t.c, "learning from %s, records as %s; learner %s%s%s", t.from(t.brokers), t.codecName(), t.learner,
+		unless(t.checkpoint == "", "; checkpoints in "+t.checkpoint), unless(t.modelTopic == "", "; models to topic "+t.modelTopic))
+	defer p.stopped()
+	p.shows("starting")
+	p.bounded = t.untilEnd
 	run := status.New(status.About{
 		Version: version.String, Learner: t.learner, Topics: t.topics,
 		ModelTopic: t.modelTopic, Model: t.modelName,
@@ -268,7 +272,8 @@ func (t *train) serve(ctx context.Context) (err error) {
 	res, err := trainer.Run(ctx, job)
 	srv.ready.Store(false)
 	switch {
-	case err != nil && t.e == nil && ctx.Err() != nil: // interrupted while it started
+	case err != nil && t.e == nil && ctx.Err() != nil:
+		say(t.c, "stopped before learning began")
 		return nil
 	case err != nil:
 		return t.failed(err)
@@ -365,7 +370,7 @@ func (t *train) failed(err error) error {
 	case errors.As(err, &replaced):
 		return cli.Failf(cli.Data, "%w; begin again with --restart, or go on with --on-out-of-range earliest or latest", err)
 	}
-	return kafkaError(badOption(t.c, t.refuseFlags.explain(discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with --restart"), "--restart"))
+	return kafkaError(badOption(t.c, t.refuseFlags.explain(t.codecFlags.discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with --restart"), "--restart"))
 }
 
 // doctorCommand is the command that looks at the records of the topics.
@@ -400,10 +405,14 @@ func (t *train) summary(res trainer.Result) error {
 	if one := res.OneLabel(); one != nil {
 		no = "no model yet, " + one.Seen() + "; "
 	}
-	printPrequential(t.c.Err, t.e)
-	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; %smodel version %d; state hash %s\n",
+	var b strings.Builder
+	printPrequential(&b, t.e)
+	fmt.Fprintf(&b, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; %smodel version %d; state hash %s\n",
 		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, no, res.Version, hash(h))
-	printJoin(t.c.Err, t.e.Join())
+	printJoin(&b, t.e.Join())
+	for line := range strings.Lines(b.String()) {
+		say(t.c, "%s", line)
+	}
 	return nil
 }
 

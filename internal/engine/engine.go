@@ -128,6 +128,7 @@ type Engine struct {
 	current *Item
 	// scored, if not nil, is called with each prequential prediction.
 	scored  func(decision, probability, label float64)
+	tuning  func(share float64) // see TuningHook
 	answers answers
 
 	counts      Counts
@@ -439,7 +440,7 @@ func (e *Engine) start(ctx context.Context) error {
 	options := e.options
 	var rows []tune.Row
 	if e.cfg.Tune && len(scaled) > 0 {
-		res, err := tune.Run(ctx, e.cfg.Spec, env, e.options, scaled)
+		res, err := tune.Run(ctx, e.cfg.Spec, env, e.options, scaled, e.tuning)
 		if err != nil {
 			return fmt.Errorf("tuning: %w", err)
 		}

@@ -26,6 +26,9 @@ type (
 	ScoredHook interface {
 		Scored(decision, probability, label float64)
 	}
+	// TuningHook is called while options are tuned, on any goroutine, with the share of
+	// the work that is done.
+	TuningHook interface{ Tuning(share float64) }
 	// DeadHook is called for each record that cannot be used.
 	DeadHook interface{ Dead(why *stream.RecordError) }
 	// CheckpointedHook is called on the persisting goroutine when a checkpoint is

@@ -217,6 +217,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		e.published = nil
 	}
 	tell(cfg.Hooks, func(h ScoredHook) { e.scored = h.Scored })
+	tell(cfg.Hooks, func(h TuningHook) { e.tuning = h.Tuning })
 	if e.promotion != nil {
 		e.promotion.Notify(
 			func(d promote.Decision) { tell(cfg.Hooks, func(h DecidedHook) { h.Decided(d) }) },

@@ -47,6 +47,9 @@ func (e *Engine) Tuned() []tune.Row { return e.tuned }
 // Started reports whether the warm-up has ended.
 func (e *Engine) Started() bool { return e.started }
 
+// Warmup returns how many examples of the warm-up have come, and how many it takes.
+func (e *Engine) Warmup() (n, of int) { return len(e.warm), e.cfg.Warmup }
+
 // Finished reports whether Finish has been called.
 func (e *Engine) Finished() bool { return e.finished }
 

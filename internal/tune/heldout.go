@@ -57,7 +57,7 @@ func validates(spec algos.Spec, env algos.Env, trials []*trial) bool {
 const maxPairs = 1 << 25
 
 // validate sets the scores of the trials, as score does, for a CrossValidator.
-func validate(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial) error {
+func validate(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial, w *work) error {
 	var xs []*stream.Example
 	var fold []int
 	for k, f := range d.part(size) {
@@ -82,6 +82,7 @@ func validate(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size
 		for k, t := range f.trials {
 			t.set(sumOf(decisions[k*len(xs):(k+1)*len(xs)], xs, env.Task), env.Task)
 		}
+		w.add(len(f.trials) * size)
 	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

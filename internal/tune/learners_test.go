@@ -35,7 +35,7 @@ func TestDeterministic(t *testing.T) {
 		var first tune.Result
 		for i, workers := range []int{1, 4} {
 			before := runtime.GOMAXPROCS(workers)
-			res, err := tune.Run(t.Context(), spec, algos.Env{Seed: 5}, nil, xs)
+			res, err := tune.Run(t.Context(), spec, algos.Env{Seed: 5}, nil, xs, nil)
 			runtime.GOMAXPROCS(before)
 			if err != nil {
 				t.Fatal(err)
@@ -73,7 +73,7 @@ func TestTunesLearners(t *testing.T) {
 	}
 	train, test := board(1600, 1), board(1000, 2)
 	for _, spec := range named(t, "scs", "sbp", "sbp") {
-		res, err := tune.Run(t.Context(), spec, algos.Env{Seed: 1}, nil, train)
+		res, err := tune.Run(t.Context(), spec, algos.Env{Seed: 1}, nil, train, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

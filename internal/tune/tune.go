@@ -16,6 +16,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/par"
@@ -65,8 +66,9 @@ type Result struct {
 // of runs of consecutive examples, dealt out such that the folds have equal shares
 // of the classes; a random split would reward memorising.
 //
-// The error is that of ctx or of a learner.
-func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]string, examples []*stream.Example) (Result, error) {
+// progress, if not nil, is called with the share of the work that is done, on any
+// goroutine. The error is that of ctx or of a learner.
+func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]string, examples []*stream.Example, progress func(share float64)) (Result, error) {
 	res := Result{Options: overlay(fixed, nil)}
 	if env.Task == "" {
 		env.Task = spec.Tasks[0]
@@ -92,8 +94,12 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 		judge = validate
 	}
 	sizes := d.rungs(len(alive))
+	w := work{report: progress}
+	for n, i := len(alive), 0; i < len(sizes); n, i = survivors(n), i+1 {
+		w.total += n * sizes[i]
+	}
 	for rung, size := range sizes {
-		if err := judge(ctx, spec, env, d, size, alive); err != nil {
+		if err := judge(ctx, spec, env, d, size, alive, &w); err != nil {
 			return res, err
 		}
 		slices.SortFunc(alive, (*trial).compare)
@@ -101,8 +107,7 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 			res.Table = append(res.Table, t.row(rung+1, size))
 		}
 		if rung < len(sizes)-1 {
-			n := int(math.Ceil(float64(len(alive)) * keep))
-			alive = alive[:min(len(alive), max(n, leastSurvivors))]
+			alive = alive[:survivors(len(alive))]
 		}
 	}
 	best := alive[0]
@@ -113,6 +118,26 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 	res.Table[len(res.Table)-len(alive)].Chosen = true
 	res.Options = best.all
 	return res, nil
+}
+
+// survivors returns how many of n trials go into the next rung.
+func survivors(n int) int { return min(n, max(int(math.Ceil(float64(n)*keep)), leastSurvivors)) }
+
+// work reports how much of the work is done, in trials times examples.
+type work struct {
+	report      func(share float64)
+	mu          sync.Mutex
+	done, total int
+}
+
+func (w *work) add(n int) {
+	if w.report == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done += n
+	w.report(float64(w.done) / float64(w.total))
 }
 
 func overlay(a, b map[string]string) map[string]string {
@@ -148,7 +173,7 @@ func (t *trial) row(rung, size int) Row {
 }
 
 // score sets the scores of the trials on the first size labelled examples.
-func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial) error {
+func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial, w *work) error {
 	folds := d.part(size)
 	sums := make([]sum, len(trials)*len(folds))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -159,6 +184,7 @@ func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size in
 		if sums[i], err = run(ctx, spec, env, t.all, folds[i%len(folds)]); err != nil {
 			cancel(fmt.Errorf("%s: %w", t.row(0, 0).Options, err)) // the first error wins
 		}
+		w.add(size / len(folds))
 	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -117,9 +117,13 @@ func TestFindsThePeak(t *testing.T) {
 		// The grid is laid around 2/median distance, so the peak is, too.
 		median := 1 / medianDistance(xs)
 		spec := oracleSpec(peak(want.c, want.factor*median, want.mode), nil)
-		res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, xs)
+		var shares []float64
+		res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, xs, func(share float64) { shares = append(shares, share) })
 		if err != nil {
 			t.Fatal(err)
+		}
+		if n := len(shares); n < 100 || !slices.IsSorted(shares) || shares[0] > 0.1 || math.Abs(shares[n-1]-1) > 0.01 {
+			t.Errorf("%d shares from %v to %v", n, shares[0], shares[n-1])
 		}
 		c, _ := strconv.ParseFloat(chosenOf(res)["c"], 64)
 		g, _ := strconv.ParseFloat(chosenOf(res)["gamma"], 64)
@@ -171,7 +175,7 @@ func TestGivenOptionsStay(t *testing.T) {
 		{map[string]string{"lambda": "auto", "kernel": "linear"}, "c mode"},
 		{map[string]string{"c": "1", "gamma": "2", "mode": "slow"}, ""},
 	} {
-		res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, c.fixed, xs)
+		res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, c.fixed, xs, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +196,7 @@ func TestGivenOptionsStay(t *testing.T) {
 			t.Errorf("%v: note %q, %d rows", c.fixed, res.Note, len(res.Table))
 		}
 	}
-	if _, err := Run(t.Context(), spec, algos.Env{}, map[string]string{"c": "-1"}, xs); err == nil || !strings.Contains(err.Error(), "outside (0,inf)") {
+	if _, err := Run(t.Context(), spec, algos.Env{}, map[string]string{"c": "-1"}, xs, nil); err == nil || !strings.Contains(err.Error(), "outside (0,inf)") {
 		t.Errorf("an option out of range: %v", err)
 	}
 }
@@ -216,7 +220,7 @@ func chosenOf(res Result) map[string]string {
 // regularised one.
 func TestTies(t *testing.T) {
 	spec := oracleSpec(func(oracleOptions, int) float64 { return .9 }, nil)
-	res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, numbered(900, 2))
+	res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, numbered(900, 2), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +247,7 @@ func TestBoundedWork(t *testing.T) {
 		return .6
 	}, nil)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the counters are not guarded
-	res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, xs)
+	res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, xs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +356,7 @@ func TestTooLittle(t *testing.T) {
 	for name, xs := range map[string][]*stream.Example{
 		"nothing": nil, "few": numbered(20, 2), "one class": numbered(500, 1), "hardly a second": numbered(500, 120), "unlabelled": unlabelled,
 	} {
-		res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, map[string]string{"fixed": "2"}, xs)
+		res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, map[string]string{"fixed": "2"}, xs, nil)
 		if err != nil || res.Note == "" || len(chosenOf(res)) > 0 || !reflect.DeepEqual(res.Options, map[string]string{"fixed": "2"}) {
 			t.Errorf("%s: %+v, error %v", name, res, err)
 		}
@@ -375,7 +379,7 @@ func TestUnlabelled(t *testing.T) {
 	var log []*stream.Example
 	spec := oracleSpec(peak(10, 1, "slow"), func(l *oracle) { l.log = &log })
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the log is not guarded
-	res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, xs)
+	res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, xs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,12 +400,12 @@ func TestUnlabelled(t *testing.T) {
 func TestErrors(t *testing.T) {
 	boom := errors.New("boom")
 	spec := oracleSpec(peak(10, 1, "slow"), func(l *oracle) { l.err = boom })
-	if _, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, numbered(500, 2)); !errors.Is(err, boom) || !strings.Contains(err.Error(), "gamma=") {
+	if _, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, numbered(500, 2), nil); !errors.Is(err, boom) || !strings.Contains(err.Error(), "gamma=") {
 		t.Errorf("a learner that fails: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Run(ctx, oracleSpec(peak(10, 1, "slow"), nil), algos.Env{Seed: 1}, nil, numbered(500, 2)); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, oracleSpec(peak(10, 1, "slow"), nil), algos.Env{Seed: 1}, nil, numbered(500, 2), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled run: %v", err)
 	}
 	// A candidate whose model is not finite loses to all others.
@@ -419,11 +423,11 @@ func TestErrors(t *testing.T) {
 		l, err := inner(env, o)
 		return diverged{l}, err
 	}
-	res, err := Run(t.Context(), all, algos.Env{Seed: 1}, nil, numbered(900, 2))
+	res, err := Run(t.Context(), all, algos.Env{Seed: 1}, nil, numbered(900, 2), nil)
 	if err != nil || len(res.Options) > 0 || res.Note == "" {
 		t.Errorf("all candidates diverge: %+v, error %v", res.Options, err)
 	}
-	res, err = Run(t.Context(), nan, algos.Env{Seed: 1}, nil, numbered(900, 2))
+	res, err = Run(t.Context(), nan, algos.Env{Seed: 1}, nil, numbered(900, 2), nil)
 	if c, _ := strconv.ParseFloat(chosenOf(res)["c"], 64); err != nil || c >= 10 {
 		t.Errorf("chosen %v, error %v", chosenOf(res), err)
 	}
@@ -465,7 +469,7 @@ func TestScoreIsCrossValidated(t *testing.T) {
 		}
 	}
 	spec := oracleSpec(func(oracleOptions, int) float64 { return .9 }, nil)
-	res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, xs)
+	res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, xs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

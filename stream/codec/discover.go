@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,11 @@ const Auto = "auto"
 // SampleSize is the number of records that a Discovery looks at if the stream is longer.
 const SampleSize = 1000
 
-// vectorSample is the same for vectors with a usual pair of labels, about which there is
+// LeastSample is the number of records that will do if no more come for now. See
+// Discovery.Usable.
+const LeastSample = 20
+
+// vectorSample is SampleSize for vectors with a usual pair of labels, about which there is
 // less to find out.
 const vectorSample = 200
 
@@ -48,6 +53,7 @@ type Discovery struct {
 	labels      labelSet
 	counted     bool   // labels includes those of events
 	label       string // the field with it, in records after the sample
+	vectors     Codec  // of the codecs libsvm and msgpack; for the features alone
 	bad         error  // the error of the first record that cannot be read
 	hint        string // what the first record looks like, if that is no event
 	refused     int
@@ -97,6 +103,12 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 	d.o.LabelsField = check.LabelsField
 	if d.apart, err = newLabels(check); err != nil {
 		return nil, err
+	}
+	if check.Task = "regress"; name == "libsvm" || name == "msgpack" {
+		check.Labels = ""
+		if d.vectors, err = New(name, check); err != nil {
+			return nil, err
+		}
 	}
 	d.wire, _ = c.(*wireEvents)
 	if d.wire != nil {
@@ -192,13 +204,39 @@ func (d *Discovery) enough() bool {
 	if d.records == SampleSize {
 		d.count()
 	}
+	return d.records >= SampleSize && d.labelsKnown() || d.records >= sampleMost
+}
+
+// labelsKnown reports whether no further record is needed to find out the labels. It is
+// valid after count.
+func (d *Discovery) labelsKnown() bool {
 	known := d.o.Labels != Auto || d.o.Task == "regress" || d.labels.differ()
 	if d.o.Unlabelled {
-		known = known && (d.o.Labels != Auto || d.labelled >= min(d.records, vectorSample))
-	} else {
-		known = known || d.label == ""
+		return known && (d.o.Labels != Auto || d.labelled >= min(d.records, vectorSample))
 	}
-	return d.records >= SampleSize && known || d.records >= sampleMost
+	return known || d.label == ""
+}
+
+// Usable reports whether the records seen so far will do if no more come for now: there
+// are LeastSample that can be read, and two labels among them. More records give a better
+// schema, so this is for streams that would take long to bring SampleSize.
+func (d *Discovery) Usable() bool {
+	c := *d
+	c.labels.numbers, c.labels.texts = maps.Clone(d.labels.numbers), maps.Clone(d.labels.texts)
+	c.count()
+	if d.o.Labels == Auto && d.o.Task != "regress" && d.plain > 0 && !c.labels.any() {
+		return false // few vectors of the stream may have a label
+	}
+	return d.records-d.refused >= LeastSample && c.labelsKnown()
+}
+
+// Refused returns the number of records seen, and the error of the first one, if none of
+// them can be read; otherwise 0 and nil. The error is a *stream.FieldError.
+func (d *Discovery) Refused() (int, error) {
+	if d.refused < d.records {
+		return 0, nil
+	}
+	return d.records, d.bad
 }
 
 // count adds the labels of the events in the sample. Of later records only the label is
@@ -277,7 +315,11 @@ func (d *Discovery) see(c *events.Cell) {
 func (d *Discovery) lookJSON(value []byte) {
 	plain, sparse := false, false
 	if !d.given() {
-		plain, sparse = d.vector(value)
+		var err error
+		if plain, sparse, err = d.vector(value); !plain && d.o.Events == "" {
+			d.keep(nil, nil, err, false)
+			return
+		}
 	}
 	if plain {
 		d.plain++
@@ -321,20 +363,20 @@ func (d *Discovery) keep(fields []events.NamedCell, value []byte, err error, pla
 }
 
 // vector reports whether a JSON value has the form {"x":…}, whatever its label, and
-// whether it is sparse.
-func (d *Discovery) vector(value []byte) (plain, sparse bool) {
+// whether it is sparse; the error says why it does not.
+func (d *Discovery) vector(value []byte) (plain, sparse bool, err error) {
 	o := d.o
 	o.Labels, o.Events, o.Schema, o.Task = "", "", "", "regress"
 	c, err := o.common()
 	if err != nil {
-		return false, false
+		return false, false, err
 	}
 	p, err := jsonAt(value, "x")
 	if err != nil {
-		return false, false
+		return false, false, err
 	}
 	x, err := (&jsonCodec{c}).vector(nil, &p)
-	return err == nil, err == nil && x.Sparse()
+	return err == nil, err == nil && x.Sparse(), err
 }
 
 func (d *Discovery) lookCSV(value []byte) {
@@ -401,42 +443,51 @@ func textLabel(c *events.Cell) {
 	}
 }
 
-// lookVector looks at the label of a record of the codecs libsvm and msgpack.
+// lookVector looks at a record of the codecs libsvm and msgpack, of which only the label
+// is to be found out.
 func (d *Discovery) lookVector(value []byte) {
 	d.plain++
-	c := events.Cell{}
-	switch d.name {
-	case "libsvm":
-		text, _, _ := strings.Cut(strings.TrimLeft(string(trimLine(value)), " \t"), " ")
+	label, rest := vectorLabel(d.name, value)
+	d.see(&label)
+	var ex stream.Example
+	var bad *stream.FieldError
+	if errors.As(d.vectors.Decode(rest, &ex), &bad) && bad.Field != "y" {
+		d.keep(nil, nil, bad, false)
+	}
+}
+
+// vectorLabel returns the label of a record of the codec libsvm or msgpack, absent if
+// there is none, and the record with a label that can be read for sure if the codec is
+// libsvm.
+func vectorLabel(codec string, value []byte) (label events.Cell, rest []byte) {
+	if codec == "libsvm" {
+		text, features, _ := strings.Cut(strings.TrimLeft(string(trimLine(value)), " \t"), " ")
 		if text == "" || strings.Contains(text, ":") {
-			return
+			return label, value
 		}
-		c = events.Cell{Kind: events.Text, Text: []byte(text)}
-		textLabel(&c)
-	case "msgpack":
-		var m map[string]any
-		if mp.Unmarshal(value, &m) != nil {
-			return
+		label = events.Cell{Kind: events.Text, Text: []byte(text)}
+		textLabel(&label)
+		return label, []byte("0 " + features)
+	}
+	var m map[string]any
+	if mp.Unmarshal(value, &m) != nil {
+		return label, value
+	}
+	switch y := m["y"].(type) {
+	case nil:
+	case string:
+		label = events.Cell{Kind: events.Text, Text: []byte(y)}
+	case bool:
+		label.Kind = events.Bool
+		if y {
+			label.Num = 1
 		}
-		switch y := m["y"].(type) {
-		case nil:
-			return
-		case string:
-			c = events.Cell{Kind: events.Text, Text: []byte(y)}
-		case bool:
-			c.Kind = events.Bool
-			if y {
-				c.Num = 1
-			}
-		default:
-			v, err := strconv.ParseFloat(fmt.Sprint(y), 64)
-			if err != nil {
-				return
-			}
-			c = events.Cell{Kind: events.Number, Num: v}
+	default:
+		if v, err := strconv.ParseFloat(fmt.Sprint(y), 64); err == nil {
+			label = events.Cell{Kind: events.Number, Num: v}
 		}
 	}
-	d.see(&c)
+	return label, value
 }
 
 // Decide returns the options of the codec: those of the Discovery, with Labels and Schema

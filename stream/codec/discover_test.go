@@ -195,3 +195,51 @@ func TestNumberLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallSamples: whether some records will do if no more come, and which cannot be
+// read at all.
+func TestSmallSamples(t *testing.T) {
+	event := func(i int) string { return fmt.Sprintf(`{"amount":%d,"bad":%v}`, i, i%2 == 0) }
+	for _, c := range []struct {
+		what, codec string
+		o           Options
+		record      func(i int) string
+		usable      int  // after how many records; 0 never
+		refused     bool // all records
+	}{
+		{"events", "json", Options{Label: "bad"}, event, 20, false},
+		{"label not named", "json", Options{}, event, 20, false}, // the error says which fields may hold it
+		{"one label so far", "json", Options{Label: "bad"}, func(int) string { return event(0) }, 0, false},
+		{"no label so far", "json", Options{}, func(int) string { return `{"x":[1,2]}` }, 0, false},
+		{"one label of a regression", "json", Options{Label: "bad", Task: "regress"}, func(int) string { return event(0) }, 20, false},
+		{"every other record", "json", Options{Label: "bad"}, func(i int) string { return []string{event(i / 2), "?"}[i%2] }, 39, false},
+		{"libsvm as json", "json", Options{}, func(int) string { return "+1 1:0.5" }, 0, true},
+		{"libsvm as vectors in json", "json", Options{Events: "none"}, func(int) string { return "+1 1:0.5" }, 0, true},
+		{"json as libsvm", "libsvm", Options{}, event, 0, true},
+		{"json as msgpack", "msgpack", Options{}, event, 0, true},
+		{"words", "libsvm", Options{}, func(i int) string { return fmt.Sprintf("%s 1:0.5", []string{"no", "yes"}[i%2]) }, 20, false},
+	} {
+		c.o.Labels = Auto
+		switch c.o.Events {
+		case "":
+			c.o.Events = Auto
+		case "none":
+			c.o.Events = ""
+		}
+		d, err := NewDiscovery(c.codec, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		usable := 0
+		for i := range 60 {
+			d.Look([]byte(c.record(i)))
+			if usable == 0 && d.Usable() {
+				usable = i + 1
+			}
+		}
+		n, err := d.Refused()
+		if usable != c.usable || (n == 60) != c.refused || (err != nil) != c.refused {
+			t.Errorf("%s: usable after %d, want %d; %d refused: %v", c.what, usable, c.usable, n, err)
+		}
+	}
+}

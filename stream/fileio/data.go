@@ -42,6 +42,9 @@ func openData(ctx context.Context, path string, o *Options) (*dataFile, error) {
 	}, nil
 }
 
+// at implements input.
+func (d *dataFile) at() (int64, error) { return d.f.raw.Seek(0, io.SeekCurrent) }
+
 func (d *dataFile) Close() error { return d.f.Close() }
 
 // read implements input.

@@ -2,6 +2,7 @@ package fileio
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -351,5 +352,52 @@ func TestHeaderOfFile(t *testing.T) {
 	}
 	if _, err := Header("-"); err == nil {
 		t.Error("standard input has a header")
+	}
+}
+
+// TestTotal: how many records there are is estimated while files are read, exact at the
+// end, and not known of what has no size.
+func TestTotal(t *testing.T) {
+	dir := t.TempDir()
+	var lines strings.Builder
+	for i := range 20000 {
+		fmt.Fprintf(&lines, "+1 1:%d 2:0.5\n", 10000+i)
+	}
+	plain, packed := filepath.Join(dir, "a.libsvm"), filepath.Join(dir, "b.libsvm.gz")
+	var gz bytes.Buffer
+	z := gzip.NewWriter(&gz)
+	_, err := io.WriteString(z, lines.String())
+	if err := errors.Join(err, z.Close(), os.WriteFile(plain, []byte(lines.String()), 0o600), os.WriteFile(packed, gz.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		paths []string
+		o     Options
+		want  uint64
+	}{
+		{[]string{plain}, Options{}, 20000},
+		{[]string{plain, packed}, Options{Passes: 3}, 120000},
+		{[]string{plain}, Options{Limit: 5000, Passes: 2}, 10000},
+		{[]string{record(t, []stream.Record{{Topic: "t", Value: []byte("v")}}, true), plain}, Options{}, 20001},
+		{[]string{os.DevNull, plain}, Options{Codec: "libsvm"}, 0},
+	} {
+		s, err := Open(c.paths, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recs, err := s.Fetch(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Total(); c.want > 0 && got < uint64(len(recs)) || c.want == 0 && got > 0 {
+			t.Errorf("%v: %d after %d records", c.paths, got, len(recs))
+		}
+		for err == nil {
+			recs, err = s.Fetch(t.Context(), recs[:0])
+		}
+		if err != io.EOF || s.Total() != c.want {
+			t.Errorf("%v: %d at the end, want %d; %v", c.paths, s.Total(), c.want, err)
+		}
+		s.Close()
 	}
 }

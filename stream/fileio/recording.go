@@ -35,11 +35,12 @@ const (
 )
 
 // appendHeader appends a recording's header.
-func appendHeader(dst []byte) []byte {
+func appendHeader(dst []byte, sample uint32) []byte {
 	n := len(dst)
 	dst = append(dst, magic...)
 	dst = binary.LittleEndian.AppendUint16(dst, formatVersion)
-	dst = append(dst, 0, 0, 0, 0, 0, 0)
+	dst = append(dst, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, sample)
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[n:]))
 }
 

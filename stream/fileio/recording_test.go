@@ -300,7 +300,7 @@ func forge(t *testing.T, raw []byte, f frame, compress bool) []byte {
 	if f.raw == 0 {
 		f.raw = uint32(len(raw))
 	}
-	out := appendHeader(nil)
+	out := appendHeader(nil, 0)
 	out = f.append(out, binary.LittleEndian.Uint64(out[16:]))
 	out = append(out, payload...)
 	return binary.LittleEndian.AppendUint64(out, payloadSum(f.chain, payload))
@@ -310,7 +310,7 @@ func forge(t *testing.T, raw []byte, f frame, compress bool) []byte {
 // in what they say.
 func TestForged(t *testing.T) {
 	good := appendRecord(nil, &stream.Record{Topic: "t", Offset: 3, Value: []byte("v")})
-	newer := appendHeader(nil)
+	newer := appendHeader(nil, 0)
 	newer[8] = 2
 	binary.LittleEndian.PutUint64(newer[16:], xxhash.Sum64(newer[:16]))
 	bomb := make([]byte, 8<<20)
@@ -371,7 +371,7 @@ func TestGoldenRecording(t *testing.T) {
 	if want := goldenRecords(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if h := hex.EncodeToString(appendHeader(nil)); h != goldenRecording[:2*headerSize] {
+	if h := hex.EncodeToString(appendHeader(nil, 0)); h != goldenRecording[:2*headerSize] {
 		t.Errorf("the header is %s", h)
 	}
 	const golden = "0f0274741ae8078080eee0f767016b017602016800016903aabb"

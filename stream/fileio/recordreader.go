@@ -41,6 +41,7 @@ type RecordReader struct {
 	maxRaw   uint32
 	topics   map[string]string
 	body     []byte // the last block, compressed
+	sample   uint32
 	finished bool
 	torn     bool
 	err      error
@@ -68,7 +69,7 @@ func newRecordReader(path string, in io.Reader) (*RecordReader, error) {
 	n, err := io.ReadFull(r.r, h)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		// The writer may have been interrupted while it wrote the header.
-		if whole := appendHeader(nil); !bytes.Equal(h[:n], whole[:n]) {
+		if whole := appendHeader(nil, 0); !bytes.Equal(h[:n], whole[:n]) {
 			return nil, &CorruptError{path, 0, errors.New("not a recording")}
 		}
 		r.torn, r.err = true, io.EOF
@@ -80,9 +81,12 @@ func newRecordReader(path string, in io.Reader) (*RecordReader, error) {
 	if r.chain, err = checkHeader(h); err != nil {
 		return nil, &CorruptError{path, 0, err}
 	}
-	r.pos = headerSize
+	r.pos, r.sample = headerSize, binary.LittleEndian.Uint32(h[12:])
 	return r, nil
 }
+
+// Sample returns what RecordWriter.SetSample has noted, 0 if nothing.
+func (r *RecordReader) Sample() uint32 { return r.sample }
 
 // SetMaxRecordBytes sets the length of the longest accepted record, which bounds
 // the memory that a frame can claim. The default is 64 MiB.
@@ -109,6 +113,9 @@ func (r *RecordReader) Next(dst []stream.Record) ([]stream.Record, error) {
 func (r *RecordReader) read(_ context.Context, dst []stream.Record) ([]stream.Record, error) {
 	return r.Next(dst)
 }
+
+// at implements input.
+func (r *RecordReader) at() (int64, error) { return r.f.Seek(0, io.SeekCurrent) }
 
 func (r *RecordReader) corrupt(err error) error { return &CorruptError{r.path, r.pos, err} }
 

@@ -38,7 +38,7 @@ func CreateRecording(path string) (*RecordWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := appendHeader(nil)
+	h := appendHeader(nil, 0)
 	w.chain = binary.LittleEndian.Uint64(h[16:])
 	if err := w.create(h); err != nil {
 		w.f.Close()
@@ -184,6 +184,21 @@ func (w *RecordWriter) resume(pos int64) error {
 	}
 	w.pos = pos
 	return w.f.Sync()
+}
+
+// SetSample notes that the format of the records was inferred from the first n of them,
+// so that whoever reads the recording infers the same; 0 is the number that a
+// codec.Discovery asks for. It has no effect once a record has been written.
+func (w *RecordWriter) SetSample(n uint32) error {
+	if w.err != nil || w.pos > headerSize || w.count > 0 {
+		return w.err
+	}
+	h := appendHeader(nil, n)
+	if _, err := w.f.WriteAt(h, 0); err != nil {
+		w.err = fmt.Errorf("fileio: %s: %w", w.path, err)
+	}
+	w.chain = binary.LittleEndian.Uint64(h[16:])
+	return w.err
 }
 
 // Write adds a record, which may stay in memory until the next Sync or Close.

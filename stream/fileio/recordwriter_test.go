@@ -57,6 +57,41 @@ func TestCreateAgain(t *testing.T) {
 	}
 }
 
+// TestSample: a recording keeps the size of the sample, also if it is reopened before its
+// first record; later nothing changes it.
+func TestSample(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ssr")
+	w, err := CreateRecording(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pos, err := w.Sync()
+	if err := errors.Join(err, w.SetSample(7), w.Close(false)); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = Reopen(path, pos); err != nil {
+		t.Fatal(err)
+	}
+	rec := stream.Record{Topic: "t", Value: []byte("v")}
+	if err := errors.Join(w.SetSample(37), w.Write(&rec), w.SetSample(5)); err != nil {
+		t.Fatal(err)
+	}
+	if pos, err = w.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.SetSample(6), w.Close(true)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open([]string{path}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if recs, err := s.Fetch(t.Context(), nil); err != nil || len(recs) != 1 || s.Sample() != 37 {
+		t.Errorf("%d records, sample %d, %v", len(recs), s.Sample(), err)
+	}
+}
+
 // TestOneWriter: while a recording has a writer it cannot have another.
 func TestOneWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ssr")

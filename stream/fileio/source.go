@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -71,7 +72,11 @@ type Source struct {
 	perPass uint64         // records in a pass, known after the first one
 	end     stream.Offsets // past the first pass's records
 	skipped atomic.Uint64
+	size    int64         // of all files, in bytes; 0 if it is not known
+	closed  int64         // size of the files of this pass that have been read
+	total   atomic.Uint64 // see Total
 	torn    []string
+	sample  uint32
 	err     error
 }
 
@@ -84,6 +89,7 @@ var (
 type input interface {
 	// read appends at least one record, or returns an error.
 	read(ctx context.Context, dst []stream.Record) ([]stream.Record, error)
+	at() (int64, error) // bytes read so far
 	Close() error
 }
 
@@ -130,7 +136,16 @@ func Open(paths []string, o Options) (*Source, error) {
 		}
 		topics[topic] = path
 	}
-	return &Source{o: o, paths: paths, end: make(stream.Offsets)}, nil
+	s := &Source{o: o, paths: paths, end: make(stream.Offsets)}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			s.size = 0
+			break
+		}
+		s.size += info.Size()
+	}
+	return s, nil
 }
 
 func isRecording(path string) bool { return strings.EqualFold(filepath.Ext(path), RecordingExt) }
@@ -188,7 +203,8 @@ func (s *Source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Recor
 		recs, err := s.in.read(ctx, dst)
 		switch {
 		case err == nil:
-			if dst, s.err = s.admit(recs, n); len(dst) > n {
+			dst, s.err = s.admit(recs, n)
+			if s.estimate(); len(dst) > n {
 				return dst, nil
 			}
 		case err == io.EOF:
@@ -230,7 +246,9 @@ func (s *Source) open(ctx context.Context) error {
 			return err
 		}
 		r.SetMaxRecordBytes(s.o.MaxRecordBytes)
-		s.in = r
+		if s.in = r; s.file == 1 {
+			s.sample = r.Sample()
+		}
 		return nil
 	}
 	in, err := openData(ctx, path, &s.o)
@@ -254,8 +272,27 @@ func (s *Source) before() bool {
 	return true
 }
 
+// estimate updates the total.
+func (s *Source) estimate() {
+	n := s.perPass
+	if at, err := s.in.at(); s.pass == 0 && err == nil && s.size > 0 {
+		n = uint64(float64(s.count) * float64(s.size) / float64(max(s.closed+at, 1)))
+	}
+	if s.o.Limit > 0 && n > 0 {
+		n = min(n, s.o.Limit)
+	}
+	s.total.Store(n * uint64(s.o.Passes))
+}
+
+// Total returns how many records there are in all passes, estimated from the bytes read so
+// far; 0 if that is not known, as of standard input. It may be called from any goroutine.
+func (s *Source) Total() uint64 { return s.total.Load() }
+
 func (s *Source) closeInput() error {
 	in := s.in
+	if at, err := in.at(); err == nil {
+		s.closed += at
+	}
 	s.in = nil
 	if r, ok := in.(*RecordReader); ok && r.Torn() {
 		s.torn = append(s.torn, r.path)
@@ -316,6 +353,10 @@ func (s *Source) Skipped() uint64 { return s.skipped.Load() }
 // Torn returns the recordings read so far that end without a trailer, because their
 // writer was interrupted or is still writing.
 func (s *Source) Torn() []string { return s.torn }
+
+// Sample returns RecordReader.Sample of the first file, once Fetch has opened it; 0 if it is
+// not a recording.
+func (s *Source) Sample() uint32 { return s.sample }
 
 // Close implements stream.Source.
 func (s *Source) Close() error {

@@ -26,6 +26,9 @@ import (
 type Stdio struct {
 	In       io.Reader
 	Out, Err io.Writer
+	// Live replaces the last line of the terminal that Err writes to; nil if that is no
+	// terminal. An empty line removes it.
+	Live func(line string)
 	// Getenv looks up an environment variable.
 	Getenv func(string) (string, bool)
 	// Dial opens connections to brokers, and FS holds checkpoints; nil means the

@@ -75,6 +75,14 @@ func formatOfValue(v []byte) format {
 	return formatUnknown
 }
 
+// CodecOf guesses which codec reads a record; "" if none does.
+func CodecOf(r *stream.Record) string {
+	if f := formatOf(r); f.readable() {
+		return string(f)
+	}
+	return ""
+}
+
 // isMsgpackMap reports whether v is one map of MessagePack and nothing else.
 func isMsgpackMap(v []byte) bool {
 	if c := v[0]; c>>4 != 8 && c != 0xde && c != 0xdf {
