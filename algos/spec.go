@@ -75,7 +75,7 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 		given, err := rename(docs, given)
 		for _, name := range slices.Sorted(maps.Keys(given)) {
 			if advice, ok := info.Gone[name]; ok && err == nil {
-				err = fmt.Errorf("there is no option %s any more: %s", name, advice)
+				err = fmt.Errorf("option %s has been removed: %s", name, advice)
 			}
 		}
 		if err == nil {

@@ -95,20 +95,20 @@ func (t *ChampionTest) Verdict(r *Rule, champion bool, scale float64, measures f
 	case t.n < uint64(r.Examples):
 		return Wait, TooFew
 	case champion && low <= -margin && late:
-		return Reject, fmt.Sprintf("%s is not known to be as good as that of the champion after %d examples", r.Measure, t.n)
+		return Reject, fmt.Sprintf("%s has not been shown to be as good as the champion's after %d examples", r.Measure, t.n)
 	case champion && t.lately >= evidence && late:
-		return Reject, "it has become worse than the champion lately"
+		return Reject, "it has recently been worse than the champion"
 	case champion && t.lately >= evidence:
-		return Wait, "it has become worse than the champion lately"
+		return Wait, "it has recently been worse than the champion"
 	case champion && low <= -margin:
-		return Wait, r.Measure + " is not known to be as good as that of the champion"
+		return Wait, r.Measure + " has not been shown to be as good as the champion's"
 	}
 	if loss, base := t.Loss(); !(loss <= base) {
 		constant := "larger class"
 		if r.Measure == MAE {
 			constant = "mean of labels"
 		}
-		return Reject, fmt.Sprintf("%s is worse than that of the %s", r.Measure, constant)
+		return Reject, fmt.Sprintf("%s is worse than the %s's", r.Measure, constant)
 	}
 	if len(r.Limits) > 0 {
 		all := measures()

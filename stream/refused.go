@@ -68,12 +68,12 @@ func (e *OneLabelError) Error() string {
 	case e.Labelled == 0:
 		return fmt.Sprintf("there is no model: none of %s has a label", e.examples())
 	case e.Regress:
-		return fmt.Sprintf("there is no model: the target %v has come %s, and no other", e.Label, times(e.Labelled))
+		return fmt.Sprintf("there is no model: the only target seen is %v, %s", e.Label, times(e.Labelled))
 	}
 	if e.Class != "" {
-		return fmt.Sprintf("there is no model: label %s has come %s, and no other", e.Class, times(e.Labelled))
+		return fmt.Sprintf("there is no model: the only label seen is %s, %s", e.Class, times(e.Labelled))
 	}
-	return fmt.Sprintf("there is no model: label %+g has come %s, label %+g never", e.Label, times(e.Labelled), -e.Label)
+	return fmt.Sprintf("there is no model: label %+g was seen %s, label %+g never", e.Label, times(e.Labelled), -e.Label)
 }
 
 func times(n uint64) string {

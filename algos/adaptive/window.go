@@ -243,7 +243,7 @@ func (w *window) check() error {
 	}
 	for _, x := range w.pending {
 		if !x.Labelled || !w.target.number && x.Y != 1 && x.Y != -1 || x.Y-x.Y != 0 || !kernel.Finite(x.X) {
-			return errors.New("an example that is pending is none")
+			return errors.New("a pending example is not valid")
 		}
 	}
 	return nil

@@ -64,7 +64,7 @@ func (k Kernel) function() (kernel.Func, error) {
 		o.Gamma = k.Gamma
 	case "linear":
 	default:
-		return kernel.Func{}, fmt.Errorf("model: kernel %q is none of rbf, laplacian, poly and linear", k.Name)
+		return kernel.Func{}, fmt.Errorf("model: kernel %q is not one of rbf, laplacian, poly and linear", k.Name)
 	}
 	if err := o.Check(); err != nil || !(o.Gamma > 0) {
 		return kernel.Func{}, fmt.Errorf("model: gamma %g of the kernel", o.Gamma)

@@ -125,7 +125,7 @@ var FRS3VM = algos.Define(algos.SpecInfo{
 // check refuses what the ranges cannot.
 func check(o *options) error {
 	if o.Draw != "fresh" && o.Features%min(o.Block, o.Features) != 0 {
-		return fmt.Errorf("option features = %d is no multiple of block = %d", o.Features, o.Block)
+		return fmt.Errorf("option features = %d is not a multiple of block = %d", o.Features, o.Block)
 	}
 	if o.Schedule != "decay" && o.Step > 1 {
 		return fmt.Errorf("option step = %g exceeds 1, which only schedule = decay allows", o.Step)

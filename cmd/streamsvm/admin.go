@@ -59,7 +59,7 @@ func (o *adminFlags) check(c *cli.Call, listen, topic string) error {
 		return err
 	}
 	if len(token) < leastToken {
-		return c.Bad(adminToken, fmt.Errorf("it has %d bytes, wanted are at least %d: openssl rand -hex 16 makes one", len(token), leastToken))
+		return c.Bad(adminToken, fmt.Errorf("it has %d bytes, at least %d are needed: openssl rand -hex 16 makes one", len(token), leastToken))
 	}
 	return nil
 }

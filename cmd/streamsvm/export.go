@@ -229,7 +229,7 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (
 		return nil, nil, c.Bad("model-name", fmt.Errorf("topic %s holds %d models, choose one: %s", o.topic, len(names), strings.Join(names, ", ")))
 	}
 	if len(names) == 0 || t.Models[0].Newest == nil {
-		return nil, nil, cli.Failf(cli.Data, "topic %s holds no model that can be used; streamsvm model inspect --model-topic says more", o.topic)
+		return nil, nil, cli.Failf(cli.Data, "topic %s holds no model that can be used; streamsvm model inspect --model-topic shows what is wrong", o.topic)
 	}
 	u := t.Models[0].Newest
 	p, err := predictor.Decode(u.Payload)
@@ -243,7 +243,7 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (
 func compact(ctx context.Context, c *cli.Call, o *modelTopicFlags, change float64, out string) error {
 	switch {
 	case !(change > 0) || math.IsInf(change, 1):
-		return c.Bad("max-change", errors.New("say by how much decisions may change, such as 0.5"))
+		return c.Bad("max-change", errors.New("give the largest change of a decision to allow, such as 0.5"))
 	case out == "":
 		return c.Bad("out", errors.New("no FILE is given"))
 	}

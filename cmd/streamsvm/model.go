@@ -44,7 +44,7 @@ var modelVerbs = map[string][]string{
 func checkVerb(c *cli.Call, verb string) error {
 	own, ok := modelVerbs[verb]
 	if verb == "diff" {
-		return cli.Failf(cli.Usage, "there is no model diff any more: streamsvm model inspect describes a model, and model compare A B FILE... compares the predictions of two")
+		return cli.Failf(cli.Usage, "model diff has been removed: streamsvm model inspect describes a model, and model compare A B FILE... compares the predictions of two")
 	}
 	if !ok {
 		return cli.Failf(cli.Usage, "model has no %q%s", verb, spell.DidYouMean(verb, slices.Sorted(maps.Keys(modelVerbs))))
@@ -306,9 +306,9 @@ func (o *versions) chosen(ctx context.Context, c *cli.Call) (*stream.Update, err
 	}
 	switch {
 	case u == nil && o.version == 0:
-		return nil, cli.Failf(cli.Data, "topic %s holds no version of model %s that can be used; streamsvm model inspect --model-topic says more", o.topic, o.name)
+		return nil, cli.Failf(cli.Data, "topic %s holds no version of model %s that can be used; streamsvm model inspect --model-topic shows what is wrong", o.topic, o.name)
 	case u == nil:
-		return nil, c.Bad("version", fmt.Errorf("topic %s does not hold version %d of model %s any more, or not yet: streamsvm model list says which it holds; one that is gone can come from a file of model follow --save, by --model", o.topic, o.version, o.name))
+		return nil, c.Bad("version", fmt.Errorf("topic %s does not have version %d of model %s: it is gone, or not published yet; streamsvm model list shows the versions that are there, and --model reads a file that model follow --save kept", o.topic, o.version, o.name))
 	}
 	if _, err := predictor.Decode(u.Payload); err != nil {
 		return nil, cli.Fail(cli.Data, fmt.Errorf("topic %s: model %s version %d: %w", o.topic, o.name, u.Version, err))

@@ -73,7 +73,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if a.yes {
 			panic(http.ErrAbortHandler) // or the client would take half an answer for a whole one
 		}
-		http.Error(w, "the program has failed on this request, which is a defect; its log says more", http.StatusInternalServerError)
+		http.Error(w, "this request has made the program fail, which is a bug; its log has the details", http.StatusInternalServerError)
 	}()
 	g.Handler.ServeHTTP(a, r)
 }

@@ -337,7 +337,7 @@ func (p *predict) check() error {
 		return c.Bad("explain", fmt.Errorf("%d is negative", p.explain))
 	}
 	if c.Given("threshold") && !(p.threshold > 0 && p.threshold <= 1) {
-		return c.Bad("threshold", fmt.Errorf("%v is no probability above 0", p.threshold))
+		return c.Bad("threshold", fmt.Errorf("%v is not a probability above 0", p.threshold))
 	}
 	if err := badListen(c, p.listen); err != nil {
 		return err
@@ -384,7 +384,7 @@ func (p *predict) check() error {
 	case p.positions != "":
 		return c.Bad("positions", errors.New("the group keeps them"))
 	case p.untilEnd:
-		return c.Bad("until-end", errors.New("a group goes on"))
+		return c.Bad("until-end", errors.New("a group has no end"))
 	case p.rate != 0:
 		return c.Bad("rate-limit", errors.New("a group is not slowed down: give it fewer processes"))
 	}

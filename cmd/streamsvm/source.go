@@ -40,7 +40,7 @@ func (o *sourceFlags) define(f *cli.Flags) {
 		f.Int32SliceVar(&o.partitions, "partitions", nil, partitionsUsage)
 		f.Lookup("partitions").DefValue = ""
 		f.StringVar(&o.start, "start", "earliest", startUsage)
-		f.Choice(&o.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next offset does not exist any more")
+		f.Choice(&o.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next offset no longer exists")
 		f.Choice(&o.merge, "merge", "", []string{"arrival", "ordered"}, "order between partitions: as they come, or by timestamp, as by default with --join")
 		f.DurationVar(&o.lateness, "lateness", 5*time.Second, "how long an ordered merge waits for a partition")
 		f.BoolVar(&o.untilEnd, "until-end", false, untilEndUsage)

@@ -57,7 +57,7 @@ func (m *Softmax) Fields(f *state.Fields) {
 	f.Float64("slope", &m.Slope)
 	f.Float64("scale", &m.Scale)
 	if f.Decoding() && !(m.Slope >= 0 && m.Slope <= steepest && m.Scale > 0 && m.Scale <= math.MaxFloat64) {
-		f.Fail("scale", fmt.Errorf("%+v is no map to probabilities", *m))
+		f.Fail("scale", fmt.Errorf("%+v is not a map to probabilities", *m))
 	}
 }
 

@@ -96,7 +96,7 @@ func Parse(r *stream.Record) (*Letter, error) {
 		}
 	}
 	if l.Topic == "" || l.Partition < 0 || l.Offset < 0 {
-		return nil, fmt.Errorf("%s/%d offset %d is no dead letter: it has no headers %s{topic,partition,offset}", r.Topic, r.Partition, r.Offset, Header)
+		return nil, fmt.Errorf("%s/%d offset %d is not a dead letter: it lacks the headers %s{topic,partition,offset}", r.Topic, r.Partition, r.Offset, Header)
 	}
 	return l, nil
 }

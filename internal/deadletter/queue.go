@@ -110,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		n, err := MessageLimit(ctx, o.Config, name)
 		if err != nil {
 			n = DefaultMessageBytes
-			o.Log.Warn("the largest record that the topic of dead letters takes is not known: dead letters that it does not take stop the run", "topic", name, "assumed", n, "err", err)
+			o.Log.Warn("the record limit of the topic of dead letters is not known: a dead letter above it stops the run", "topic", name, "assumed", n, "err", err)
 		}
 		d.names = append(d.names, name)
 		d.topics[name] = &topic{limit: n, partition: kafkaio.ByKey()}

@@ -64,7 +64,7 @@ func (r *run) snapshot() error {
 		return err
 	}
 	if n := len(r.e.answers.list); n > 0 {
-		return fmt.Errorf("%d records have no prediction, which is a defect of the program", n)
+		return fmt.Errorf("%d records have no prediction, which is a bug in this program", n)
 	}
 	j.answers, r.answers, r.answerBytes = r.answers, nil, 0
 	if r.Publisher != nil {

@@ -71,7 +71,7 @@ func (e *Engine) publishDue(ctx context.Context) error {
 func (e *Engine) readBack(u *stream.Update) *promote.PublishedVersion {
 	v, err := promote.NewVersion(u.Version, u.Created, u.Payload)
 	if err != nil {
-		e.cfg.Log.Warn("what subscribers get is not measured with this version", "err", err)
+		e.cfg.Log.Warn("there are no figures as published for this version", "err", err)
 		return nil
 	}
 	return v
@@ -105,7 +105,7 @@ func (e *Engine) restorePublished(s *checkpoint.Snapshot) {
 	}
 	e.measurePublished()
 	if err := state.Decode(data, e.publishedFields); err != nil {
-		e.cfg.Log.Warn("what subscribers get is measured anew: the checkpoint's figures cannot be read", "err", err)
+		e.cfg.Log.Warn("the figures as published start again: those in the checkpoint cannot be read", "err", err)
 		e.published = nil
 		e.forecasts(func(at **promote.Forecast) { *at = nil })
 	}

@@ -51,7 +51,7 @@ func (h Header) Append(dst []byte) []byte {
 func ParseHeader(text []byte) (h Header, err error) {
 	words := bytes.Split(text, []byte{' '})
 	if string(words[0]) != "1" {
-		return h, fmt.Errorf("%.20q is no format of a header that is known", words[0])
+		return h, fmt.Errorf("%.20q is not a known format of the header", words[0])
 	}
 	if len(words) != 5 {
 		return h, fmt.Errorf("%d words, want 5 as in 1 p=0.05 f=-1.7305 v=12 e=3", len(words))
@@ -114,15 +114,15 @@ func ParseSource(text []byte) (s Source, err error) {
 	colon := bytes.LastIndexByte(text, ':')
 	slash := bytes.LastIndexByte(text[:max(colon, 0)], '/')
 	if slash < 1 {
-		return s, fmt.Errorf("%.40q is no place such as examples/3:123456", text)
+		return s, fmt.Errorf("%.40q is not a position such as examples/3:123456", text)
 	}
 	id, err := strconv.ParseInt(string(text[slash+1:colon]), 10, 32)
 	if err != nil || id < 0 {
-		return s, fmt.Errorf("%.20q is no partition", text[slash+1:colon])
+		return s, fmt.Errorf("%.20q is not a partition", text[slash+1:colon])
 	}
 	offset, err := strconv.ParseInt(string(text[colon+1:]), 10, 64)
 	if err != nil || offset < 0 || offset == math.MaxInt64 {
-		return s, fmt.Errorf("%.20q is no offset", text[colon+1:])
+		return s, fmt.Errorf("%.20q is not an offset", text[colon+1:])
 	}
 	return Source{stream.Partition{Topic: string(text[:slash]), ID: int32(id)}, offset}, nil
 }

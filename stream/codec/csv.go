@@ -68,7 +68,7 @@ func newCSV(c common, o CSVOptions) (*csvCodec, error) {
 	}
 	for _, t := range c.labels.text {
 		if strings.IndexByte(t, o.Comma) >= 0 {
-			return nil, fmt.Errorf("the label %q holds what separates fields", t)
+			return nil, fmt.Errorf("the label %q contains the separator of fields", t)
 		}
 	}
 	c.labels.forbid = string([]byte{o.Comma})

@@ -146,7 +146,7 @@ func parseLabel(s string, bare bool) (kind labelKind, v float64, text string, er
 	case s == "" || s == "?":
 		err = errors.New("an empty label or ? stands for an example without one")
 	case !utf8.ValidString(s) || strings.TrimSpace(s) != s || strings.ContainsAny(s, "\"\r\n"):
-		err = fmt.Errorf("the label %q holds what cannot be written in all forms", s)
+		err = fmt.Errorf("the label %q has characters that not every format can write", s)
 	}
 	return texts, 0, s, err
 }
@@ -201,7 +201,7 @@ func (l *labels) word(text []byte) (label, error) {
 		case err == nil && len(class) > maxClass:
 			err = fmt.Errorf("the label has %d bytes, the limit is %d", len(class), maxClass)
 		case err == nil && strings.ContainsAny(class, l.forbid):
-			err = fmt.Errorf("the label %s holds what separates fields", quoted(text))
+			err = fmt.Errorf("the label %s contains the separator of fields", quoted(text))
 		}
 		if err != nil {
 			return label{}, fail(stream.StageLabel, stream.ReasonLabel, "y", err)

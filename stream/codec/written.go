@@ -36,7 +36,7 @@ func ParseSchemaID(s string) (id SchemaID, err error) {
 	}
 	b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
 	if err != nil || len(b) != 16 {
-		return id, fmt.Errorf("%q is no id of a schema", s)
+		return id, fmt.Errorf("%q is not the id of a schema", s)
 	}
 	copy(id.GUID[:], b)
 	return id, nil

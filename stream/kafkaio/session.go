@@ -406,7 +406,7 @@ func (s *Session) Commit(ctx context.Context, recs ...stream.Record) (committed 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.TransactionTimeout+s.opt.SessionTimeout)
 	defer cancel()
 	defer time.AfterFunc(stuckAfter, crash.Func(func() {
-		s.c.log.Warn("kafka: writing takes long", "transactional_id", s.id, "records", len(recs))
+		s.c.log.Warn("kafka: a write is taking long", "transactional_id", s.id, "records", len(recs))
 	})).Stop()
 	if committed, err = s.commit(ctx, recs); err == nil {
 		return committed, nil

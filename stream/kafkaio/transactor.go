@@ -110,7 +110,7 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 	// Nobody else uses it, so it can be closed; it is dropped after an error.
 	defer context.AfterFunc(ctx, crash.Func(t.kgo.Close))()
 	defer time.AfterFunc(stuckAfter, crash.Func(func() {
-		t.c.log.Warn("kafka: writing takes long", "transactional_id", t.opt.ID, "records", len(recs))
+		t.c.log.Warn("kafka: a write is taking long", "transactional_id", t.opt.ID, "records", len(recs))
 	})).Stop()
 	defer func() {
 		if err != nil {

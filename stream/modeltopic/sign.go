@@ -37,7 +37,7 @@ func (e *UntrustedError) Error() string {
 	case e.Key == "":
 		return "it is not signed, and only updates with a trusted signature are taken"
 	case !e.Known:
-		return fmt.Sprintf("it is signed with key %s, which is none of the trusted ones", e.Key)
+		return fmt.Sprintf("it is signed with key %s, which is not a trusted key", e.Key)
 	}
 	return fmt.Sprintf("it is not what was signed with key %s: something in it has been changed, or it has been written again under another name, version or epoch", e.Key)
 }

@@ -55,7 +55,7 @@ func init() {
 
 func (o *options) check() error {
 	if !o.linear() && o.Features%o.block() != 0 {
-		return fmt.Errorf("option features = %d is no multiple of %d", o.Features, o.block())
+		return fmt.Errorf("option features = %d is not a multiple of %d", o.Features, o.block())
 	}
 	return nil
 }

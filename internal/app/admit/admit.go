@@ -266,7 +266,7 @@ func (q *Request) ReadBody(buf []byte, most int64, other int) ([]byte, error) {
 		case errors.As(err, &large):
 			err = tooLarge()
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			err = q.l.Refused(http.StatusRequestTimeout, "slow", "the request has come too slowly: each %d KiB may take %v, all of it %v", piece>>10, q.l.o.Stall, q.l.o.Body)
+			err = q.l.Refused(http.StatusRequestTimeout, "slow", "the request arrived too slowly: each %d KiB may take %v, all of it %v", piece>>10, q.l.o.Stall, q.l.o.Body)
 		}
 		return buf, err
 	}
@@ -292,7 +292,7 @@ func (q *Request) Write(b []byte) (n int, err error) {
 		n, b = n+k, b[k:]
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = q.l.Refused(http.StatusRequestTimeout, "slow", "the answer is taken too slowly")
+		err = q.l.Refused(http.StatusRequestTimeout, "slow", "the response is read too slowly")
 	}
 	return n, err
 }

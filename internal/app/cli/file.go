@@ -86,7 +86,7 @@ func (s *settings) unknown(path string, k, v *yaml.Node, section bool) {
 		what, key = "command", k.Value
 	}
 	if advice := s.program.Removed[key]; advice != "" {
-		s.found = append(s.found, problem(Origin{FromFile, path, k.Line}, k.Value, "there is no %s %q any more: %s", what, k.Value, advice))
+		s.found = append(s.found, problem(Origin{FromFile, path, k.Line}, k.Value, "%s %q has been removed: %s", what, k.Value, advice))
 		return
 	}
 	names := slices.Sorted(maps.Keys(s.known))
@@ -122,7 +122,7 @@ func (s *settings) mapping(path string, m *yaml.Node, section bool) {
 		case !s.known[k.Value]:
 			s.unknown(path, k, v, section)
 		case f == nil && section && s.program.removed(s.command, k.Value) != "":
-			s.found = append(s.found, problem(at, k.Value, "there is no setting %q of %s any more: %s", k.Value, s.command, s.program.removed(s.command, k.Value)))
+			s.found = append(s.found, problem(at, k.Value, "setting %q of %s has been removed: %s", k.Value, s.command, s.program.removed(s.command, k.Value)))
 		case f == nil && section:
 			s.found = append(s.found, problem(at, k.Value, "the command %s has no setting %q%s", s.command, k.Value, spell.DidYouMean(k.Value, s.flags.names())))
 		case f == nil:

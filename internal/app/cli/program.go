@@ -262,7 +262,7 @@ func (p *Program) command(name string) (*Command, error) {
 		}
 	}
 	if advice := p.Removed[name]; advice != "" {
-		return nil, Failf(Usage, "there is no command %q any more: %s", name, advice)
+		return nil, Failf(Usage, "command %q has been removed: %s", name, advice)
 	}
 	return nil, Failf(Usage, "no command %q%s", name, spell.DidYouMean(name, p.names()))
 }
@@ -285,7 +285,7 @@ func (p *Program) Flags(c *Command) *Flags {
 		f.Choice(&f.format, "log-format", "text", []string{"text", "json"}, "form of log messages")
 		f.BoolVarP(&f.quiet, "quiet", "q", false, "no progress lines")
 		f.BoolVarP(&f.help, "help", "h", false, "show this help")
-		f.BoolVar(&f.helpAll, "help-all", false, "show all flags, and all there is to say about the command")
+		f.BoolVar(&f.helpAll, "help-all", false, "show all flags, and the whole description of the command")
 	})
 	return f
 }
@@ -297,7 +297,7 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 		var unknown *pflag.NotExistError
 		if errors.As(err, &unknown) {
 			if advice := p.removed(c.Name, unknown.GetSpecifiedName()); advice != "" {
-				return Failf(Usage, "%s: there is no flag --%s any more: %s", c.Name, unknown.GetSpecifiedName(), advice)
+				return Failf(Usage, "%s: flag --%s has been removed: %s", c.Name, unknown.GetSpecifiedName(), advice)
 			}
 			if n := spell.Nearest(unknown.GetSpecifiedName(), append(f.names(), notSettings...)); n != "" {
 				return Failf(Usage, "%s: %w; did you mean --%s?", c.Name, err, n)

@@ -35,7 +35,7 @@ func (f *Flags) refuseSecrets() error {
 	var err error
 	f.VisitAll(func(fl *pflag.Flag) {
 		if secret(fl) && fl.Changed {
-			err = Failf(Usage, "--%s: the command line is no place for a secret, everybody on this machine can see it; use --%s-file, %s, or the configuration file", fl.Name, fl.Name, EnvName(fl.Name))
+			err = Failf(Usage, "--%s: secrets must not be on the command line, where every user of this machine can read them; use --%s-file, %s, or the configuration file", fl.Name, fl.Name, EnvName(fl.Name))
 		}
 	})
 	return err

@@ -87,7 +87,7 @@ func (s *settings) resolve(path string) error {
 	for _, key := range slices.Sorted(maps.Keys(s.program.Removed)) {
 		name, ok := strings.CutPrefix(key, "--")
 		if _, set := s.getenv(EnvName(name)); ok && set && !s.known[name] {
-			return Fail(Config, problem(Origin{Source: FromEnv, Name: EnvName(name)}, name, "there is no setting %q any more: %s", name, s.program.Removed[key]))
+			return Fail(Config, problem(Origin{Source: FromEnv, Name: EnvName(name)}, name, "setting %q has been removed: %s", name, s.program.Removed[key]))
 		}
 	}
 	if path == "" {

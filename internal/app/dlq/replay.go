@@ -65,7 +65,7 @@ func (r *letterReplay) define(f *cli.Flags) {
 		f.Choice(&r.from, "from", "", []string{"earliest", "latest"}, "where to begin if the group has no position")
 		f.StringVar(&r.to, "to", "", "`TOPIC` to send the records to, instead of those that they came from")
 		f.StringVar(&r.repair, "repair", "", "shell `COMMAND` that reads a value and prints the one to send")
-		f.Choice(&r.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next offset does not exist any more")
+		f.Choice(&r.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next offset no longer exists")
 		f.BoolVar(&r.dry, "dry-run", false, "check everything and print what would be done, without changing anything")
 	})
 }

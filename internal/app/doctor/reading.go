@@ -317,7 +317,7 @@ func (r *recordReport) report(out, asSet *reading) {
 		}
 	}
 	if len(out.labels) == 1 && out.task != algos.Regress {
-		r.warn(subject, "every label is the same: nothing can be told apart until there is another one", "")
+		r.warn(subject, "every label is the same: nothing can be learned until there is another one", "")
 	}
 }
 

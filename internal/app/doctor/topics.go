@@ -29,7 +29,7 @@ import (
 // there is one.
 func (d *checks) checkpoints() *checkpoint.Snapshot {
 	if d.Checkpoint == "" {
-		d.warn("checkpoint", "none is kept: after every restart learning begins again from nothing", "set checkpoint to a directory that outlives the process, or to kafka://TOPIC")
+		d.warn("checkpoint", "none is kept: every restart begins from nothing", "set checkpoint to a directory that outlives the process, or to kafka://TOPIC")
 		return nil
 	}
 	if _, ok := statetopic.Topic(d.Checkpoint); ok {
@@ -77,7 +77,7 @@ func (d *checks) fits(snap *checkpoint.Snapshot, err error) *checkpoint.Snapshot
 		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm model inspect "+d.Checkpoint+"), or train --restart")
 		return snap
 	}
-	d.ok(subject, "goes on after %d examples, written %s", snap.Header.Examples, snap.Header.Created.UTC().Format(time.RFC3339))
+	d.ok(subject, "continues after %d examples, written %s", snap.Header.Examples, snap.Header.Created.UTC().Format(time.RFC3339))
 	return snap
 }
 
@@ -356,7 +356,7 @@ func (d *checks) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 	}
 	first, end, err := kafkaio.Bounds(ctx, d.Kafka, ps, time.Second)
 	if err != nil {
-		d.unavailable("topics", "the offsets that they hold cannot be asked for: "+err.Error(), "")
+		d.unavailable("topics", "their offsets cannot be looked up: "+err.Error(), "")
 		return
 	}
 	good := true
@@ -364,10 +364,10 @@ func (d *checks) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 		next := snap.Header.Offsets[p]
 		text, todo := "", ""
 		if next < first[p] {
-			text = fmt.Sprintf("retention has overtaken the checkpoint: it goes on at offset %d, but the topic begins at %d; %d records are lost", next, first[p], first[p]-next)
+			text = fmt.Sprintf("retention has overtaken the checkpoint: it continues at offset %d, but the topic begins at %d now; %d records are lost", next, first[p], first[p]-next)
 			todo = "accept that with --on-out-of-range earliest, or start over with --restart"
 		} else if next > end[p] {
-			text = fmt.Sprintf("the checkpoint goes on at offset %d, but the topic ends at %d: it was created again, or has lost records", next, end[p])
+			text = fmt.Sprintf("the checkpoint continues at offset %d, but the topic ends at %d: it was created again, or has lost records", next, end[p])
 			todo = "start over with --restart, or accept a jump with --on-out-of-range"
 		}
 		if text != "" {
@@ -383,11 +383,11 @@ func (d *checks) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 		}
 		if r := Retention(t.config); r > 0 && age > r/2 {
 			good = false
-			d.warn("topic "+name, fmt.Sprintf("the checkpoint is %v old and the topic keeps records for %v: what has not been read by then is lost", age.Round(time.Second), r),
+			d.warn("topic "+name, fmt.Sprintf("the checkpoint is %v old and the topic keeps records for %v: records not read by then are lost", age.Round(time.Second), r),
 				"start train soon, or "+d.alter(name, "retention.ms="+strconv.FormatInt(max(2*r, 4*age).Milliseconds(), 10)))
 		}
 	}
 	if good {
-		d.ok("checkpoint "+d.Checkpoint, "the topics still have what comes next")
+		d.ok("checkpoint "+d.Checkpoint, "the topics still have the records that come next")
 	}
 }

@@ -190,7 +190,7 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 func (m *topicModel) damage() string {
 	var found []string
 	if m.Newest == nil && len(m.Updates) > 0 {
-		found = append(found, "there is no full that a subscriber could use")
+		found = append(found, "there is no full update that a subscriber could use")
 	} else if m.Newest != nil && m.Newest.Damage != "" {
 		found = append(found, fmt.Sprintf("version %d cannot be decoded: %s", m.Newest.Version, m.Newest.Damage))
 	}

@@ -76,7 +76,7 @@ func one[N int | int64 | uint64 | float64](name string, kind prometheus.ValueTyp
 // table lists the metrics of the engine.
 var table = append([]metric{
 	one("records_consumed_total", counter, "Records consumed over the life of the state, restarts included.", func(v *view) uint64 { return v.counts.Consumed }),
-	{desc("records_total", "Records consumed, by what became of them.", "fate"), counter, func(v *view, put put) {
+	{desc("records_total", "Records consumed, by outcome.", "fate"), counter, func(v *view, put put) {
 		put(float64(v.counts.Learned), "learned")
 		put(float64(v.counts.SampledOut), "sampled_out")
 		put(float64(v.counts.Dead), "dead")

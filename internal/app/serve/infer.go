@@ -316,7 +316,7 @@ func (c *column) check(n int) error {
 	case c.data == nil:
 		return errors.New("it has no data")
 	case c.data[0] != '[':
-		return errors.New("its data is no list")
+		return errors.New("its data is not a list")
 	}
 	nested, count := false, 0
 	err := Items(c.data, func(item []byte) error {
