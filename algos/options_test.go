@@ -92,7 +92,7 @@ func TestSet(t *testing.T) {
 		{"step_size", "0.125", func() any { return o.Rate }, .125},
 		{"step-size", "2", nil, `option rate = "2": outside (0,1]`},
 		{"eta-1", "3", func() any { return o.Eta1 }, 3.},
-		{"haste", "1", nil, "there is no option haste any more: see fast"},
+		{"haste", "1", nil, "option haste has been removed: see fast"},
 		{"width", "auto", func() any { return math.IsNaN(o.Width) }, true},
 		{"width", "automatic", nil, `not a number or "auto"`},
 		{"width", "inf", nil, "outside (0,inf)"},

@@ -108,7 +108,7 @@ func (t *ChampionTest) Verdict(r *Rule, champion bool, scale float64, measures f
 		if r.Measure == MAE {
 			constant = "mean of labels"
 		}
-		return Reject, fmt.Sprintf("%s is worse than the %s's", r.Measure, constant)
+		return Reject, fmt.Sprintf("%s is worse than that of the %s", r.Measure, constant)
 	}
 	if len(r.Limits) > 0 {
 		all := measures()

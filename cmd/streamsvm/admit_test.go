@@ -129,7 +129,7 @@ func TestHeldBack(t *testing.T) {
 			{"/predict", rows(1900) + "x", 0, 400, "invalid character"},
 			{"/predict", "[" + strings.Repeat(`{"amount":"x"},`, 1999) + "{]", 0, 400, "invalid character"},
 			{"/predict", "[" + strings.Repeat(`{"amount":"x"},`, 1999) + `{"amount":"x"}]`, 0, 400, "none of 2000"},
-			{"/predict", rows(1900), 1 << 20, 408, "too slowly"},
+			{"/predict", rows(1900), 1 << 20, 408, "arrived too slowly"},
 			{"/predict", rows(1), 2 << 20, 413, "more than 1048576 bytes"},
 			{infer, `{"inputs":[{"name":"amount","shape":[1900],"datatype":"FP64","data":[1` + strings.Repeat(",1", 1899) + `]}]}`, 0, 200, `"outputs":[`},
 			{infer, rows(1900), 0, 400, "cannot unmarshal"},

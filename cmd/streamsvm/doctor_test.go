@@ -126,7 +126,7 @@ func TestDoctor(t *testing.T) {
 		{"deleted models", append(at(plain...), "--model-topic", "fading"), "topic fading: its cleanup.policy is delete, and must be compact", "--entity-name fading --add-config cleanup.policy=compact"},
 		{"record limit", append(at(plain...), "--model-topic", "small"), "topic small: its max.message.bytes is 100000, and must be 925696 for records of 921600 bytes and a header", "max.message.bytes=925696"},
 		{"codec", append(at(plain...), "--topics", "text"), "records: none of the first 2 can be read as json: text/0 offset 0: ", "-> streamsvm train --topics text --codec libsvm "},
-		{"retention", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", ""), "topic cut partition 0: retention has overtaken the checkpoint: it goes on at offset 60, but the topic begins at 100; 40 records are lost", "--on-out-of-range earliest"},
+		{"retention", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", ""), "topic cut partition 0: retention has overtaken the checkpoint: it continues at offset 60, but the topic begins at 100 now; 40 records are lost", "--on-out-of-range earliest"},
 		{"other settings", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", "", "--set", "c=0.7", "--on-out-of-range", "earliest"), "checkpoint " + behind + ": ", "use the settings that it was written with"},
 		{"checkpoint directory", append(at(plain...), "--checkpoint", filepath.Join(locked, "file")), "is not a directory", ""},
 		{"no permission at all", as("nobody", secret), "topic clicks: user nobody may not even see it", "--add --allow-principal User:nobody --operation Read --topic clicks"},

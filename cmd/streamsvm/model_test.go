@@ -205,7 +205,7 @@ func TestSignedModels(t *testing.T) {
 		if args[len(args)-1] != "inspect" {
 			args = append(args, "--topic-wait", "10ms")
 		}
-		if code, text := run(append(args, "--trusted-keys", foreign)...); code == 0 || !strings.Contains(text, "is none of the trusted ones") {
+		if code, text := run(append(args, "--trusted-keys", foreign)...); code == 0 || !strings.Contains(text, "is not a trusted key") {
 			t.Errorf("%q with another key: exit code %d: %s", args, code, text)
 		}
 	}

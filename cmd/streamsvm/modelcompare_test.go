@@ -99,7 +99,7 @@ func TestModelCompareFiles(t *testing.T) {
 		}
 	}
 	code, _, errText := streamsvm(t.Context(), "compare", "--model-topic", "m")
-	if code != int(cli.Usage) || !strings.Contains(errText, "there is no command \"compare\" any more: streamsvm model compare A B FILE...") {
+	if code != int(cli.Usage) || !strings.Contains(errText, "command \"compare\" has been removed: streamsvm model compare A B FILE...") {
 		t.Errorf("exit code %d, %s", code, errText)
 	}
 }

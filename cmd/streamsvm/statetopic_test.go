@@ -356,7 +356,7 @@ func TestStateTopicFaults(t *testing.T) {
 	good := args(state, models)
 	try(0, "doctor", verbose(good), "topic "+state+": it does not exist and will be created")
 	try(0, "train", good)
-	try(0, "doctor", verbose(good), "checkpoint kafka://"+state+": goes on after 500 examples")
+	try(0, "doctor", verbose(good), "checkpoint kafka://"+state+": continues after 500 examples")
 	other := slices.Clone(good)
 	other[slices.Index(other, "sbp")] = "online"
 	try(1, "doctor", verbose(other), "streamsvm model inspect kafka://"+state+"), or train --restart")

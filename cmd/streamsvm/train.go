@@ -91,8 +91,8 @@ streamsvm train --brokers kafka-1:9092 --topics payments --label is_fraud \
     --model-topic models --checkpoint ./state --listen 127.0.0.1:9100
 
 # Labels that come later, on a topic of their own, joined by a field that both have.
-streamsvm train --brokers kafka-1:9092 --topics payments --labels-topic outcomes --label is_fraud \
-    --join payment_id --model-topic models --checkpoint ./state`,
+streamsvm train --brokers kafka-1:9092 --topics payments --labels-topic outcomes \
+    --label is_fraud --join payment_id --model-topic models --checkpoint ./state`,
 		Common: []string{"brokers", "topics", "label", "labels-topic", "join", "codec", "learner", "set", "checkpoint", "model-topic", "listen", "dry-run", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}

@@ -296,15 +296,15 @@ func TestRemoved(t *testing.T) {
 		want string
 		code Code
 	}{
-		{nil, []string{"old", "--x"}, `there is no command "old" any more: use run`, Usage},
-		{nil, []string{"run", "--speed", "1"}, "run: there is no flag --speed any more: set rate", Usage},
-		{nil, []string{"run", "--port=1"}, "run: there is no flag --port any more: it is 2 now", Usage},
+		{nil, []string{"old", "--x"}, `command "old" has been removed: use run`, Usage},
+		{nil, []string{"run", "--speed", "1"}, "run: flag --speed has been removed: set rate", Usage},
+		{nil, []string{"run", "--port=1"}, "run: flag --port has been removed: it is 2 now", Usage},
 		{map[string]string{"PROBE_SPEED": "1"}, []string{"run"}, "", OK},
-		{map[string]string{EnvName("speed"): "1"}, []string{"run"}, `STREAMSVM_SPEED: there is no setting "speed" any more: set rate`, Config},
-		{nil, []string{"run", "--config", file("speed: 1\n")}, `:1: there is no setting "speed" any more: set rate`, Config},
-		{nil, []string{"run", "--config", file("\nrun: {speed: 1}\n")}, `:2: there is no setting "speed" any more: set rate`, Config},
-		{nil, []string{"run", "--config", file("run: {port: 10}\n")}, `there is no setting "port" of run any more: it is 2 now`, Config},
-		{nil, []string{"run", "--config", file("old: {rate: 1}\n")}, `:1: there is no command "old" any more: use run`, Config},
+		{map[string]string{EnvName("speed"): "1"}, []string{"run"}, `STREAMSVM_SPEED: setting "speed" has been removed: set rate`, Config},
+		{nil, []string{"run", "--config", file("speed: 1\n")}, `:1: setting "speed" has been removed: set rate`, Config},
+		{nil, []string{"run", "--config", file("\nrun: {speed: 1}\n")}, `:2: setting "speed" has been removed: set rate`, Config},
+		{nil, []string{"run", "--config", file("run: {port: 10}\n")}, `setting "port" of run has been removed: it is 2 now`, Config},
+		{nil, []string{"run", "--config", file("old: {rate: 1}\n")}, `:1: command "old" has been removed: use run`, Config},
 		{nil, []string{"other", "--port", "2"}, "", OK},
 	} {
 		code, _, said := call(t, p, c.env, c.args...)

@@ -86,8 +86,8 @@ func TestSecret(t *testing.T) {
 		{"empty file", "", map[string]string{"STREAMSVM_CODE_FILE": empty}, nil, "the file is empty"},
 		{"empty", "code: \"\"\n", nil, nil, "it is empty"},
 		{"no value", "code: [" + hidden + "]\n", nil, nil, "code: want a single value"},
-		{"on the command line", "", nil, []string{"--code", hidden}, "the command line is no place"},
-		{"on the command line, in one", "", nil, []string{"--code=" + hidden}, "the command line is no place"},
+		{"on the command line", "", nil, []string{"--code", hidden}, "must not be on the command line"},
+		{"on the command line, in one", "", nil, []string{"--code=" + hidden}, "must not be on the command line"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.config != "" {
