@@ -34,7 +34,7 @@ docs/events.md)
 	streamsvm copy tx.jsonl --topic transactions --partitions 1
 	;;
 docs/formats/plain.md | docs/onnx.md) # payments with amount, country and hour
-	awk -f "$TESTDATA/payments.awk" | sed 's/"card":{\("country":".."\)}/\1/; s/"note":"....",//' >payments.jsonl
+	awk -f "$TESTDATA/payments.awk" | sed 's/"card":{\("country":".."\)}/\1/; s/"note":"....",//; 1500q' >payments.jsonl
 	streamsvm replay payments.jsonl --label fraud --model model.ssm
 	streamsvm copy payments.jsonl --topic payments --partitions 1
 	streamsvm train --topics payments --label fraud --model-topic models --model-name clicks --checkpoint state --until-end
