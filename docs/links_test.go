@@ -243,10 +243,3 @@ func packageDoc(t *testing.T, dir string) string {
 	}
 	return doc
 }
-
-// The README is what a newcomer reads first, and stays short.
-func TestReadmeIsShort(t *testing.T) {
-	if n := strings.Count(pages(t)["README.md"], "\n"); n > 150 {
-		t.Errorf("README.md has %d lines, 150 are enough", n)
-	}
-}

@@ -26,7 +26,6 @@ import (
 type faults struct {
 	t       *testing.T
 	brokers []string
-	dir     string
 	table   bytes.Buffer
 	well    []string // what does no harm
 	names   []string // what the table calls by another name: old, new, old, new…
@@ -171,7 +170,7 @@ func wait(t *testing.T, done <-chan struct{}, ok func() bool) {
 // run can go on, or be started again, the state is that of an undisturbed run.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	f := &faults{t: t, brokers: kafkatest.Brokers(t), dir: t.TempDir()}
+	f := &faults{t: t, brokers: kafkatest.Brokers(t)}
 	fmt.Fprintf(&f.table, "| | flags | the last line on stderr | exit code | consumed = learned + dead |\n| --- | --- | --- | --- | --- |\n")
 	f.topics()
 	f.broker()
@@ -209,10 +208,6 @@ func (f *faults) topics() {
 	// Missing.
 	missing := kafkatest.Name(t, f.brokers)
 	state = f.state()
-	code, _, said = streamsvm(t.Context(), f.args(missing, state, "--until-end")...)
-	if code != int(cli.Unavailable) || !strings.Contains(said, missing) {
-		t.Errorf("missing topic: %d, %s", code, said)
-	}
 	done, stop = f.serve(f.args(missing, state, "--topic-wait", "-1s", "--checkpoint-every", "40"))
 	kafkatest.Create(t, f.brokers, missing, 1, nil)
 	kafkatest.Produce(t, f.brokers, examples(missing, 40)...)
@@ -300,16 +295,6 @@ func (f *faults) topics() {
 		t.Errorf("any number tolerated: %d, %s", code, said)
 	}
 
-	// One class only, since the labels are other ones than the settings say.
-	topic = kafkatest.Topic(t, f.brokers, 1, nil)
-	kafkatest.Produce(t, f.brokers, slices.DeleteFunc(examples(topic, 80), func(r stream.Record) bool { return bytes.Contains(r.Value, []byte("-1")) })...)
-	state = f.state()
-	code, _, said = streamsvm(t.Context(), f.args(topic, state, "--until-end")...)
-	f.fates(state)
-	if code != int(cli.Data) {
-		t.Errorf("one class: %d, %s", code, said)
-	}
-
 	// Retention has taken what the checkpoint needs.
 	topic, _ = f.topic(50)
 	state = f.state()
@@ -385,16 +370,6 @@ func (f *faults) disk() {
 	code, _, said := streamsvm(t.Context(), f.args(topic, state, "--until-end")...)
 	f.row("a full checkpoint directory, once there is room again", "", said, code, f.fates(state))
 	f.same("full", state, want)
-
-	file := filepath.Join(f.dir, "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	code, _, said = streamsvm(t.Context(), f.args(topic, filepath.Join(file, "state"), "--until-end")...)
-	f.names = append(f.names, file, "DIR")
-	if code != int(cli.IO) {
-		t.Errorf("a file in place of the directory: %d, %s", code, said)
-	}
 }
 
 // damaged is a checkpoint directory, which damage changes a copy of.
