@@ -82,8 +82,9 @@ func Open(dir string, opts Options) (*Store, error) {
 }
 
 // Discard removes all that this Store has written, for a run that has come to nothing.
-// It does nothing if there were files in the directory when it was opened, or if
-// another process has claimed it. Files of others stay, and the directory with them.
+// It does nothing if there were files in the directory when it was opened, and fails
+// with ErrFenced if another process has claimed it. Files of others stay, and the
+// directory with them.
 func (s *Store) Discard(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,26 +93,24 @@ func (s *Store) Discard(ctx context.Context) error {
 		return nil
 	}
 	err := s.locked(ctx, func() error {
-		if err := s.check(*claim); err != nil {
+		names, err := s.names()
+		if err = cmp.Or(s.check(*claim), err); err != nil {
 			return err
 		}
-		names, err := s.names()
 		for _, n := range names {
 			s.remove(n.String())
 		}
 		s.remove(epochFile)
-		return err
-	})
-	if errors.Is(err, ErrFenced) {
 		return nil
+	})
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		s.remove("LOCK")
-		if s.absent {
-			_ = s.fs.Remove(s.dir) // unless somebody has put something there
-		}
+	s.remove("LOCK")
+	if s.absent {
+		_ = s.fs.Remove(s.dir) // unless somebody has put something there
 	}
-	return err
+	return nil
 }
 
 // name is the parsed name of a snapshot file.

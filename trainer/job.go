@@ -228,7 +228,10 @@ func (r *run) discard(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)
 	defer cancel()
-	return s.Discard(ctx)
+	if err := s.Discard(ctx); !errors.Is(err, checkpoint.ErrFenced) {
+		return err
+	}
+	return nil // they are another run's now
 }
 
 // starting describes what a panic outside of engine.Run has interrupted.

@@ -17,8 +17,7 @@ Speaks the Kafka protocol on the loopback interface, so that you can try the
 other commands, and any Kafka client, without installing Kafka. It is one process
 without replication, access control or throttling: do not keep data in it that
 you cannot afford to lose. As in Apache Kafka, a topic is created with one
-partition when a client writes to it; the other commands never create topics that
-they read.`,
+partition when a client writes to it.`,
 		Example: "streamsvm broker --data-dir ./broker-data",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o broker.Options

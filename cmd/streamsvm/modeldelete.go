@@ -13,9 +13,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// delete deletes a model with its aliases, or one version, and returns a sentence about
-// it. Of a model the topic keeps the newest version, and aliases keep copies of theirs,
-// so these are what there is to delete.
+// delete deletes a model with its aliases, or one version, which the topic keeps if it is
+// the newest or an alias points to it, and returns a sentence about that.
 func (o *versions) delete(ctx context.Context, c *cli.Call) (string, error) {
 	t, err := o.contents(ctx, c, 0)
 	if err != nil {
@@ -56,12 +55,9 @@ func (o *versions) delete(ctx context.Context, c *cli.Call) (string, error) {
 	if len(aliases) > 0 {
 		done += ", also as " + strings.Join(aliases, ", ")
 	}
-	if !own {
-		return done, nil
-	}
 	cfg, err := o.kafkaFlags.config(c)
-	if err != nil {
-		return "", err
+	if !own || err != nil {
+		return done, err
 	}
 	p, err := modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: patience})
 	if err == nil {

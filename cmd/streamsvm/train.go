@@ -200,11 +200,11 @@ func (t *train) confirm() error {
 	if !terminal(t.c.In) {
 		return t.c.Bad("restart", errors.New("nobody can be asked whether to start over: --yes says so"))
 	}
-	forgotten := "the checkpoints in " + t.checkpoint
+	fmt.Fprintf(t.c.Err, "This forgets the checkpoints in %s", t.checkpoint)
 	if t.modelTopic != "" {
-		forgotten += fmt.Sprintf(" and replaces model %s on topic %s", t.modelName, t.modelTopic)
+		fmt.Fprintf(t.c.Err, " and replaces model %s on topic %s", t.modelName, t.modelTopic)
 	}
-	fmt.Fprintf(t.c.Err, "This forgets %s. Start over? [y/N] ", forgotten)
+	fmt.Fprint(t.c.Err, ". Start over? [y/N] ")
 	answer, _ := bufio.NewReader(t.c.In).ReadString('\n')
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return cli.Failf(cli.Usage, "nothing is changed")
@@ -214,12 +214,11 @@ func (t *train) confirm() error {
 
 // terminal reports whether somebody can answer a question.
 func terminal(in io.Reader) bool {
-	f, ok := in.(interface{ Stat() (fs.FileInfo, error) })
-	if !ok {
-		return false
+	if f, ok := in.(interface{ Stat() (fs.FileInfo, error) }); ok {
+		info, err := f.Stat()
+		return err == nil && info.Mode()&fs.ModeCharDevice != 0
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&fs.ModeCharDevice != 0
+	return false
 }
 
 func (t *train) serve(ctx context.Context) (err error) {

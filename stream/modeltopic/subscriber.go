@@ -77,12 +77,11 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 		return nil, err
 	}
 	start := waiting{topic: o.Topic, model: o.Model, alias: o.Alias, wait: o.TopicWait, log: logOf(o.Config)}
-	s := &Subscriber{
+	none := start
+	return &Subscriber{
 		src: src, a: &assembler{model: o.Model, alias: o.Alias, limit: maxPayload, deltas: true, keys: o.TrustedKeys}, log: logOf(o.Config),
-		start: start,
-	}
-	s.none = &start
-	return s, nil
+		none: &none, start: start,
+	}, nil
 }
 
 // settle is how long Next, once it has an update, waits for records that the broker
