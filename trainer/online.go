@@ -36,7 +36,10 @@ func Resume(o Options, dec stream.Decoder, snap *checkpoint.Snapshot) (*Online, 
 		return nil, err
 	}
 	l.next = int64(snap.Header.Examples)
-	return l, restore(l.e, snap)
+	if err := restore(l.e, snap); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // Learn learns from examples in order and returns how many have been learned. It ignores

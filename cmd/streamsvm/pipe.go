@@ -34,12 +34,6 @@ type pipe struct {
 	batch   predictor.Batch
 }
 
-// The kinds of answers. Those of requests are in pipe.answer.
-const (
-	frameAnswer = 'a'
-	frameError  = 'e' // JSON with message and, where known, field and row
-)
-
 // maxFrame bounds the payload of a frame, in bytes.
 const maxFrame = 1 << 30
 
@@ -62,9 +56,9 @@ func readFrame(in io.Reader) (kind byte, payload []byte, err error) {
 	return head[0], b.Bytes(), err
 }
 
-// writeFrame writes an answer, or the error if that is not nil.
+// writeFrame writes an answer, of kind 'a', or the error if that is not nil, of kind 'e'.
 func writeFrame(out *bufio.Writer, payload []byte, err error) error {
-	kind := byte(frameAnswer)
+	kind := byte('a')
 	if err != nil {
 		text := struct {
 			Message string `json:"message"`
@@ -74,7 +68,7 @@ func writeFrame(out *bufio.Writer, payload []byte, err error) error {
 		if bad := (*stream.RecordError)(nil); errors.As(err, &bad) {
 			text.Message, text.Field, text.Row = bad.Err.Error(), bad.Field, &bad.Offset
 		}
-		kind = frameError
+		kind = 'e'
 		if payload, err = json.Marshal(text); err != nil {
 			return err
 		}
@@ -159,7 +153,9 @@ func records(b []byte) (list []stream.Record, _ error) {
 	for lines := len(b) > 0 && b[0] == '{'; len(b) > 0; {
 		rec := stream.Record{Offset: int64(len(list))}
 		if lines {
-			rec.Value, b, _ = bytes.Cut(b, []byte("\n"))
+			if rec.Value, b, _ = bytes.Cut(b, []byte("\n")); len(rec.Value) == 0 {
+				continue
+			}
 		} else if n, err := next.Next(b); err == nil {
 			rec.Value, b = b[:n], b[n:]
 		} else {
@@ -173,8 +169,9 @@ func records(b []byte) (list []stream.Record, _ error) {
 // A pipeLearner learns from the records of a pipe.
 type pipeLearner struct {
 	job trainer.Job
-	// first holds the records until their form is known. From then on online is not nil.
-	first  []stream.Record
+	// first holds the payloads until the form of the records is known. From then on
+	// online is not nil.
+	first  []byte
 	online *trainer.Online
 }
 
@@ -201,10 +198,11 @@ func (l *pipeLearner) learn(ctx context.Context, payload []byte) error {
 		return l.feed(ctx, list)
 	}
 	enough := false
-	for _, rec := range list {
-		rec.Offset, rec.Value = int64(len(l.first)), bytes.Clone(rec.Value)
-		l.first = append(l.first, rec)
-		enough = enough || l.job.Discovery.Look(rec.Value)
+	for i := range list {
+		enough = enough || l.job.Discovery.Look(list[i].Value)
+	}
+	if l.first = append(l.first, payload...); len(payload) > 0 && payload[0] == '{' {
+		l.first = append(l.first, '\n')
 	}
 	if !enough {
 		return nil
@@ -224,9 +222,11 @@ func (l *pipeLearner) begin(ctx context.Context) error {
 	if l.online, err = trainer.Start(l.job.Options, l.job.Decoder); err != nil {
 		return err
 	}
-	first := l.first
-	l.first = nil
-	return l.feed(ctx, first)
+	list, err := records(l.first)
+	if l.first = nil; err != nil {
+		return err
+	}
+	return l.feed(ctx, list)
 }
 
 // feed learns from records. If one of them cannot be decoded, it learns from none.
@@ -271,13 +271,7 @@ func (l *pipeLearner) finish(ctx context.Context) error {
 // save returns a checkpoint, or the records while their form is not known.
 func (l *pipeLearner) save(ctx context.Context) ([]byte, error) {
 	if l.online == nil {
-		var b []byte
-		for i := range l.first {
-			if b = append(b, l.first[i].Value...); l.first[i].Value[0] == '{' {
-				b = append(b, '\n')
-			}
-		}
-		return b, nil
+		return l.first, nil
 	}
 	snap, err := l.online.Snapshot(ctx)
 	if err != nil {
@@ -304,7 +298,10 @@ func (l *pipeLearner) resume(ctx context.Context, data []byte) error {
 			return err
 		}
 	}
-	l.online, err = trainer.Resume(l.job.Options, l.job.Decoder, snap)
+	online, err := trainer.Resume(l.job.Options, l.job.Decoder, snap)
+	if err == nil {
+		l.online = online
+	}
 	return err
 }
 

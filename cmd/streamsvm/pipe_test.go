@@ -150,6 +150,7 @@ func FuzzPipe(f *testing.F) {
 	f.Add([]byte(toPipe('l', strings.Repeat(row, 8))+toPipe('f', "")+toPipe('p', row)+toPipe('x', row)+toPipe('s', "")+toPipe('c', "")), true)
 	f.Add([]byte(toPipe('l', strings.Repeat("\x82\xa1x\xc4\x04\x00\x00\x80\x3f\xa1y\x01\x82\xa1x\xc4\x04\x00\x00\x80\xbf\xa1y\xff", 9))+toPipe('p', "\x81\xa1x\xc4\x04\x00\x00\x80\x3f")+toPipe('m', "")), false)
 	f.Add([]byte(toPipe('l', "\x82\xa1x\x8e")+toPipe('r', "{}")), false)
+	f.Add([]byte(toPipe('l', "{}\n\n")+toPipe('c', "")+toPipe('p', "\x80")+toPipe('l', "\x80")+toPipe('f', "")), true)
 	f.Fuzz(func(t *testing.T, input []byte, events bool) {
 		args := []string{"replay", "--pipe", "-", "--learner", "online", "--codec", "msgpack"}
 		if events {
