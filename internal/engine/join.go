@@ -152,14 +152,13 @@ func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplic
 // label is there still waits for the older ones before it. So what is learned, and
 // in which order, does not depend on how the topics interleave.
 type joiner struct {
-	window uint64
-	delay  uint64 // without a topic of labels: each example waits for so many more to arrive
-	seq    uint64 // examples that have arrived
-	// labelled is the youngest example that has got its label here, used the youngest
-	// label that has met an example.
-	labelled, used uint64
-	bytes, most    int // memory of waiting examples, and the bound
-	mostLabels     int
+	window     uint64
+	delay      uint64 // without a topic of labels: each example waits for so many more to arrive
+	seq        uint64 // examples that have arrived
+	labelled   uint64 // the youngest example that has got its label here
+	bytes      int    // memory of waiting examples
+	most       int    // joinBytes, or less in tests
+	mostLabels int    // joinLabels
 
 	examples queue[waiting]
 	open     map[string]uint64 // key → newest example waiting for a label
@@ -216,10 +215,9 @@ func (j *joiner) example(x *stream.Example, key string) {
 			j.labelled = n
 			if !l.used {
 				l.used = true
-				j.used = max(j.used, i)
 				j.unused--
 				j.stats.Early++
-				j.forget()
+				j.forget(i)
 			}
 		} else {
 			// Examples with the same key form a linked list from the newest to the
@@ -282,17 +280,19 @@ func (j *joiner) label(key string, y float64) {
 	}
 	j.labels.push(l)
 	j.known[key] = j.labels.last()
+	met := uint64(0)
 	if l.used {
-		j.used = j.labels.last()
+		met = j.labels.last()
 	}
-	j.forget()
+	j.forget(met)
 }
 
-// forget drops the oldest labels that need not be remembered any longer.
-func (j *joiner) forget() {
+// forget drops the oldest labels that need not be remembered any longer. met is the label
+// that has just met an example, or 0.
+func (j *joiner) forget(met uint64) {
 	for n := uint64(j.labels.len()); n > j.window+1; n-- {
 		oldest := j.labels.popped + 1
-		if !j.labels.at(oldest).used && j.used <= oldest+j.window && n <= uint64(j.mostLabels) {
+		if !j.labels.at(oldest).used && met <= oldest+j.window && n <= uint64(j.mostLabels) {
 			return
 		}
 		j.dropLabel()

@@ -598,6 +598,7 @@ func FuzzJoinState(f *testing.F) {
 func TestJoinOfBacklogs(t *testing.T) {
 	const n = 1500
 	cfg := config(t, "adaptive")
+	cfg.Scale, cfg.Warmup = "none", 0
 	items := rings(n, 1, false)
 	inline := newEngine(t, cfg)
 	if _, err := inline.Consume(t.Context(), slices.Clone(items)); err != nil {
@@ -620,6 +621,7 @@ func TestJoinOfBacklogs(t *testing.T) {
 		"examples first": slices.Concat(examples, labels),
 		"labels first":   slices.Concat(labels, examples),
 		"in two parts":   slices.Concat(examples[:n/2], labels, examples[n/2:]),
+		"some before":    slices.Concat(examples[:100], labels[:100], examples[100:], labels[100:]),
 	} {
 		e := newEngine(t, cfg)
 		if _, err := e.Consume(t.Context(), order); err != nil {

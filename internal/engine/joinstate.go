@@ -190,9 +190,7 @@ func (j *joiner) restore(xs []*stream.Example, waits []waiting, labels []label, 
 			return errJoin
 		}
 		j.known[l.key] = j.labels.popped + uint64(i) + 1
-		if l.used {
-			j.used = j.known[l.key]
-		} else {
+		if !l.used {
 			j.unused++
 		}
 	}

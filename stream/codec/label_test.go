@@ -2,6 +2,7 @@ package codec
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,4 +96,60 @@ func FuzzLabels(f *testing.F) {
 			t.Fatalf("%+v, %v", ex, err)
 		}
 	})
+}
+
+// TestDiscoveryAwaitsLabels: with labels in a topic of their own, the labels are known only
+// when some have come, however many examples have. It says what is missing.
+func TestDiscoveryAwaitsLabels(t *testing.T) {
+	d, err := NewDiscovery("json", Options{Labels: Auto, Events: Auto, Unlabelled: true, Label: "fraud", ID: "order.id", LabelsID: "id"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * SampleSize {
+		if d.Look(fmt.Appendf(nil, `{"order":{"id":%d},"amount":%d}`, i, i%50)) {
+			t.Fatalf("enough is known after %d examples and no label", i+1)
+		}
+	}
+	if _, err := d.Decide(); err == nil || !strings.Contains(err.Error(), "no label has come with the first 2000 examples") {
+		t.Errorf("without labels: %v", err)
+	}
+	for i := range vectorSample {
+		if enough := d.LookLabel(fmt.Appendf(nil, `{"id":"%d","fraud":%v}`, i, i == 100)); enough != (i == vectorSample-1) {
+			t.Fatalf("enough is known after %d labels: %v", i+1, enough)
+		}
+	}
+	o, err := d.Decide()
+	if err != nil || o.Labels != "false,true" {
+		t.Fatalf("labels %s, %v", o.Labels, err)
+	}
+	c, err := d.Codec(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x stream.Example
+	if err := c.Decode([]byte(`{"order":{"id":"a7"},"amount":3}`), &x); err != nil || x.ID != "a7" || x.Labelled || x.X.Dim() != 1 {
+		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// TestFieldOfIdentity: vectors, too, may have their identity in any field.
+func TestFieldOfIdentity(t *testing.T) {
+	for value, want := range map[string]string{
+		`{"x":[1],"id":"other","order":{"id":7}}`: "7",
+		`{"x":[1],"id":"other"}`:                  "",
+	} {
+		c, err := New("json", Options{ID: "order.id"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var x stream.Example
+		if err := c.Decode([]byte(value), &x); err != nil || x.ID != want {
+			t.Errorf("%s: id %q, %v, want %q", value, x.ID, err, want)
+		}
+	}
+	for _, name := range []string{"libsvm", "csv", "msgpack"} {
+		if _, err := New(name, Options{ID: "order_id"}); err == nil || !strings.Contains(err.Error(), "no field order_id") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
