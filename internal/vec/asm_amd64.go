@@ -197,7 +197,7 @@ func (b *block) finish(out []float32, n, w, ld, at int) {
 		case fourier:
 			cosTurnsAVX512(p, n, w, 4*ld, &b.phase[at : at+w][0])
 		default:
-			canonicalAVX512(p, n, w, 4*ld)
+			shiftAVX512(p, n, w, 4*ld, 0)
 		}
 		return
 	}
@@ -209,7 +209,7 @@ func (b *block) finish(out []float32, n, w, ld, at int) {
 	case fourier:
 		cosTurnsAVX2(p, n, w, 4*ld, &b.phase[at : at+w][0])
 	default:
-		canonicalAVX2(p, n, w, 4*ld)
+		shiftAVX2(p, n, w, 4*ld, 0)
 	}
 }
 

@@ -63,11 +63,6 @@ func absolute1x128AVX512(x *float32, d int, z *float32, out *float32, reps int)
 //go:noescape
 func expNegAVX512(p *float32, rows int, width int, stride int, hi float32, lo float32, limit float32)
 
-// canonicalAVX512 replaces each s of a block by s+0, a NaN by the one NaN.
-//
-//go:noescape
-func canonicalAVX512(p *float32, rows int, width int, stride int)
-
 // shiftAVX512 replaces each s of a block by s+c, a NaN by the one NaN.
 //
 //go:noescape
@@ -218,11 +213,6 @@ func absolute1x64AVX2(x *float32, d int, z *float32, out *float32, reps int)
 //
 //go:noescape
 func expNegAVX2(p *float32, rows int, width int, stride int, hi float32, lo float32, limit float32)
-
-// canonicalAVX2 replaces each s of a block by s+0, a NaN by the one NaN.
-//
-//go:noescape
-func canonicalAVX2(p *float32, rows int, width int, stride int)
 
 // shiftAVX2 replaces each s of a block by s+c, a NaN by the one NaN.
 //

@@ -3277,32 +3277,6 @@ DATA w7fc00000<>+56(SB)/4, $0x7fc00000
 DATA w7fc00000<>+60(SB)/4, $0x7fc00000
 GLOBL w7fc00000<>(SB), RODATA|NOPTR, $64
 
-// func canonicalAVX512(p *float32, rows int, width int, stride int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·canonicalAVX512(SB), NOSPLIT, $0-32
-	VXORPS Z0, Z0, Z0
-	MOVQ   p+0(FP), AX
-	MOVQ   rows+8(FP), CX
-	MOVQ   stride+24(FP), DX
-
-row:
-	MOVQ AX, BX
-	MOVQ width+16(FP), SI
-
-column:
-	VADDPS  (BX), Z0, Z1
-	VCMPPS  $0x03, Z1, Z1, K1
-	VMOVUPS w7fc00000<>+0(SB), K1, Z1
-	VMOVUPS Z1, (BX)
-	ADDQ    $0x40, BX
-	SUBQ    $0x10, SI
-	JNZ     column
-	ADDQ    DX, AX
-	DECQ    CX
-	JNZ     row
-	VZEROUPPER
-	RET
-
 // func shiftAVX512(p *float32, rows int, width int, stride int, c float32)
 // Requires: AVX, AVX512F
 TEXT ·shiftAVX512(SB), NOSPLIT, $0-36
@@ -3336,37 +3310,37 @@ TEXT ·powerAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSS coef0+36(FP), Z1
 	VXORPS       Z2, Z2, Z2
 	VMOVUPS      w3f800000<>+0(SB), Z3
-	MOVQ         p+0(FP), AX
-	MOVQ         rows+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         p+0(FP), CX
+	MOVQ         rows+8(FP), DX
+	MOVQ         stride+24(FP), BX
 
 row:
-	MOVQ AX, BX
-	MOVQ width+16(FP), SI
+	MOVQ CX, SI
+	MOVQ width+16(FP), DI
 
 column:
-	VADDPS      (BX), Z2, Z4
+	VADDPS      (SI), Z2, Z4
 	VFMADD213PS Z1, Z0, Z4
 	VMOVAPS     Z3, Z5
-	MOVQ        degree+40(FP), DI
+	MOVQ        degree+40(FP), AX
 
 bit:
-	TESTQ  $0x00000001, DI
+	TESTQ  $0x00000001, AX
 	JZ     even
 	VMULPS Z4, Z5, Z5
 
 even:
 	VMULPS  Z4, Z4, Z4
-	SHRQ    $0x01, DI
+	SHRQ    $0x01, AX
 	JNZ     bit
 	VCMPPS  $0x03, Z5, Z5, K1
 	VMOVUPS w7fc00000<>+0(SB), K1, Z5
-	VMOVUPS Z5, (BX)
-	ADDQ    $0x40, BX
-	SUBQ    $0x10, SI
+	VMOVUPS Z5, (SI)
+	ADDQ    $0x40, SI
+	SUBQ    $0x10, DI
 	JNZ     column
-	ADDQ    DX, AX
-	DECQ    CX
+	ADDQ    BX, CX
+	DECQ    DX
 	JNZ     row
 	VZEROUPPER
 	RET
@@ -7249,36 +7223,6 @@ column:
 	VZEROUPPER
 	RET
 
-// func canonicalAVX2(p *float32, rows int, width int, stride int)
-// Requires: AVX
-TEXT ·canonicalAVX2(SB), NOSPLIT, $0-32
-	VXORPS Y0, Y0, Y0
-	MOVQ   p+0(FP), AX
-	MOVQ   rows+8(FP), CX
-	MOVQ   stride+24(FP), DX
-
-row:
-	MOVQ AX, BX
-	MOVQ width+16(FP), SI
-
-column:
-	VADDPS    (BX), Y0, Y1
-	VCMPPS    $0x03, Y1, Y1, Y2
-	VBLENDVPS Y2, w7fc00000<>+0(SB), Y1, Y1
-	VMOVUPS   Y1, (BX)
-	VADDPS    32(BX), Y0, Y1
-	VCMPPS    $0x03, Y1, Y1, Y2
-	VBLENDVPS Y2, w7fc00000<>+0(SB), Y1, Y1
-	VMOVUPS   Y1, 32(BX)
-	ADDQ      $0x40, BX
-	SUBQ      $0x10, SI
-	JNZ       column
-	ADDQ      DX, AX
-	DECQ      CX
-	JNZ       row
-	VZEROUPPER
-	RET
-
 // func shiftAVX2(p *float32, rows int, width int, stride int, c float32)
 // Requires: AVX
 TEXT ·shiftAVX2(SB), NOSPLIT, $0-36
@@ -7316,25 +7260,25 @@ TEXT ·powerAVX2(SB), NOSPLIT, $0-48
 	VBROADCASTSS coef0+36(FP), Y1
 	VXORPS       Y2, Y2, Y2
 	VMOVUPS      w3f800000<>+0(SB), Y3
-	MOVQ         p+0(FP), AX
-	MOVQ         rows+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         p+0(FP), CX
+	MOVQ         rows+8(FP), DX
+	MOVQ         stride+24(FP), BX
 
 row:
-	MOVQ AX, BX
-	MOVQ width+16(FP), SI
+	MOVQ CX, SI
+	MOVQ width+16(FP), DI
 
 column:
-	VADDPS      (BX), Y2, Y4
+	VADDPS      (SI), Y2, Y4
 	VFMADD213PS Y1, Y0, Y4
 	VMOVAPS     Y3, Y5
-	VADDPS      32(BX), Y2, Y6
+	VADDPS      32(SI), Y2, Y6
 	VFMADD213PS Y1, Y0, Y6
 	VMOVAPS     Y3, Y7
-	MOVQ        degree+40(FP), DI
+	MOVQ        degree+40(FP), AX
 
 bit:
-	TESTQ  $0x00000001, DI
+	TESTQ  $0x00000001, AX
 	JZ     even
 	VMULPS Y4, Y5, Y5
 	VMULPS Y6, Y7, Y7
@@ -7342,19 +7286,19 @@ bit:
 even:
 	VMULPS    Y4, Y4, Y4
 	VMULPS    Y6, Y6, Y6
-	SHRQ      $0x01, DI
+	SHRQ      $0x01, AX
 	JNZ       bit
 	VCMPPS    $0x03, Y5, Y5, Y4
 	VBLENDVPS Y4, w7fc00000<>+0(SB), Y5, Y5
-	VMOVUPS   Y5, (BX)
+	VMOVUPS   Y5, (SI)
 	VCMPPS    $0x03, Y7, Y7, Y4
 	VBLENDVPS Y4, w7fc00000<>+0(SB), Y7, Y7
-	VMOVUPS   Y7, 32(BX)
-	ADDQ      $0x40, BX
-	SUBQ      $0x10, SI
+	VMOVUPS   Y7, 32(SI)
+	ADDQ      $0x40, SI
+	SUBQ      $0x10, DI
 	JNZ       column
-	ADDQ      DX, AX
-	DECQ      CX
+	ADDQ      BX, CX
+	DECQ      DX
 	JNZ       row
 	VZEROUPPER
 	RET

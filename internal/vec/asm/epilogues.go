@@ -23,18 +23,24 @@ var cosine = []float64{
 const epilogueArgs = "p *float32, rows, width, stride int"
 
 // epilogue emits a loop over a block of rows × width elements, whose rows are
-// stride bytes apart; width is a multiple of 16. setup loads what body keeps
-// in registers.
+// stride bytes apart; width is a multiple of 16. body does one vector.
 func epilogue(s isa, body func(p Mem)) {
+	block(func(p Register) {
+		for j := range 64 / s.bytes {
+			body(Mem{Base: p, Disp: j * s.bytes})
+		}
+	})
+}
+
+// block emits the loop of epilogue; body does 16 elements at p.
+func block(body func(p Register)) {
 	base, rows, stride := Load(Param("p"), GP64()), Load(Param("rows"), GP64()), Load(Param("stride"), GP64())
 	p, n := GP64(), GP64()
 	Label("row")
 	MOVQ(base, p)
 	Load(Param("width"), n)
 	Label("column")
-	for j := range 64 / s.bytes {
-		body(Mem{Base: p, Disp: j * s.bytes})
-	}
+	body(p)
 	ADDQ(Imm(64), p)
 	SUBQ(Imm(16), n)
 	JNZ(LabelRef("column"))
@@ -103,22 +109,8 @@ func expNeg(s isa) {
 	})
 }
 
-// canonical emits what ends a plain sum: −0 becomes +0, so that appended zero
-// features change nothing, and every NaN the same one.
-func canonical(s isa) {
-	s.text("canonical", "func("+epilogueArgs+")",
-		"replaces each s of a block by s+0, a NaN by the one NaN.")
-	zero := s.vec()
-	s.zero(zero)
-	epilogue(s, func(p Mem) {
-		y := s.vec()
-		VADDPS(p, zero, y)
-		s.canon32(y)
-		VMOVUPS(y, p)
-	})
-}
-
-// shift emits s + c.
+// shift emits s + c. With c = 0 it ends a plain sum: −0 becomes +0, so that appended
+// zero features change nothing, and every NaN the same one.
 func shift(s isa) {
 	s.text("shift", "func("+epilogueArgs+", c float32)",
 		"replaces each s of a block by s+c, a NaN by the one NaN.")
@@ -139,47 +131,35 @@ func power(s isa) {
 	zero, one := s.vec(), s.vec()
 	s.zero(zero)
 	VMOVUPS(float32s(1), one)
-	base, rows, stride := Load(Param("p"), GP64()), Load(Param("rows"), GP64()), Load(Param("stride"), GP64())
-	p, n, e := GP64(), GP64(), GP64()
-	nv := 64 / s.bytes
+	e, nv := GP64(), 64/s.bytes
 	x, y := make([]VecVirtual, nv), make([]VecVirtual, nv)
 	for j := range nv {
 		x[j], y[j] = s.vec(), s.vec()
 	}
-	Label("row")
-	MOVQ(base, p)
-	Load(Param("width"), n)
-	Label("column")
-	for j := range nv {
-		VADDPS(Mem{Base: p, Disp: j * s.bytes}, zero, x[j])
-		VFMADD213PS(coef0, gamma, x[j])
-		VMOVAPS(one, y[j])
-	}
-	Load(Param("degree"), e)
-	Label("bit")
-	TESTQ(U32(1), e)
-	JZ(LabelRef("even"))
-	for j := range nv {
-		VMULPS(x[j], y[j], y[j])
-	}
-	Label("even")
-	for j := range nv {
-		VMULPS(x[j], x[j], x[j])
-	}
-	SHRQ(Imm(1), e)
-	JNZ(LabelRef("bit"))
-	for j := range nv {
-		s.canon32(y[j])
-		VMOVUPS(y[j], Mem{Base: p, Disp: j * s.bytes})
-	}
-	ADDQ(Imm(64), p)
-	SUBQ(Imm(16), n)
-	JNZ(LabelRef("column"))
-	ADDQ(stride, base)
-	DECQ(rows)
-	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	block(func(p Register) {
+		for j := range nv {
+			VADDPS(Mem{Base: p, Disp: j * s.bytes}, zero, x[j])
+			VFMADD213PS(coef0, gamma, x[j])
+			VMOVAPS(one, y[j])
+		}
+		Load(Param("degree"), e)
+		Label("bit")
+		TESTQ(U32(1), e)
+		JZ(LabelRef("even"))
+		for j := range nv {
+			VMULPS(x[j], y[j], y[j])
+		}
+		Label("even")
+		for j := range nv {
+			VMULPS(x[j], x[j], x[j])
+		}
+		SHRQ(Imm(1), e)
+		JNZ(LabelRef("bit"))
+		for j := range nv {
+			s.canon32(y[j])
+			VMOVUPS(y[j], Mem{Base: p, Disp: j * s.bytes})
+		}
+	})
 }
 
 // round emits n = t rounded to the nearest integer, ties to even.

@@ -138,7 +138,6 @@ func main() {
 			}
 		}
 		expNeg(s)
-		canonical(s)
 		shift(s)
 		power(s)
 		cosTurns(s)

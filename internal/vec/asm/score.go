@@ -62,20 +62,7 @@ func score(s isa, panels int) {
 	MOVLQSX(Mem{Base: count}, left)
 	TESTQ(left, left)
 	JZ(LabelRef("exp"))
-	Label("feature")
-	at, x := GP64(), s.vec()
-	MOVLQSX(Mem{Base: f}, at)
-	VBROADCASTSS(Mem{Base: f, Disp: 4}, x)
-	ADDQ(z, at)
-	ADDQ(Imm(8), f)
-	for j := range dot {
-		if j > 0 && j%each == 0 {
-			ADDQ(step, at)
-		}
-		VFMADD231PS(Mem{Base: at, Disp: j % each * s.bytes}, x, dot[j])
-	}
-	DECQ(left)
-	JNZ(LabelRef("feature"))
+	s.features(left, f, z, step, dot)
 	Label("exp")
 	lanes := 16 * 4 / s.bytes // registers of 16 sums
 	part := make([]VecVirtual, lanes*panels)

@@ -23,29 +23,35 @@ func productNonzeros(s isa, panels int) {
 	if panels > 1 {
 		step = Load(Param("step"), GP64())
 	}
-	each := panelBytes / s.bytes
-	sum := make([]VecVirtual, panels*each)
+	sum := make([]VecVirtual, panels*panelBytes/s.bytes)
 	for j := range sum {
 		sum[j] = s.vec()
 		s.zero(sum[j])
 	}
+	s.features(n, f, z, step, sum)
+	for j := range sum {
+		VMOVUPS(sum[j], Mem{Base: out, Disp: j * s.bytes})
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// features emits the loop that adds the products of left > 0 features at f with the
+// columns of panels at z, step bytes apart, to sums.
+func (s isa) features(left, f, z, step Register, sums []VecVirtual) {
+	each := panelBytes / s.bytes
 	Label("feature")
 	at, x := GP64(), s.vec()
 	MOVLQSX(Mem{Base: f}, at)
 	VBROADCASTSS(Mem{Base: f, Disp: 4}, x)
 	ADDQ(z, at)
 	ADDQ(Imm(8), f)
-	for j := range sum {
+	for j := range sums {
 		if j > 0 && j%each == 0 {
 			ADDQ(step, at)
 		}
-		VFMADD231PS(Mem{Base: at, Disp: j % each * s.bytes}, x, sum[j])
+		VFMADD231PS(Mem{Base: at, Disp: j % each * s.bytes}, x, sums[j])
 	}
-	DECQ(n)
+	DECQ(left)
 	JNZ(LabelRef("feature"))
-	for j := range sum {
-		VMOVUPS(sum[j], Mem{Base: out, Disp: j * s.bytes})
-	}
-	VZEROUPPER()
-	RET()
 }
