@@ -41,6 +41,15 @@
 //	p = σ(⟨w, x⟩), h = max(p(1−p), .01), k = P x/(φ + h xᵀP x)
 //	w ← w + (y − p) k, P ← (P − h k xᵀP)/φ, φ = .999
 //
+// Weights of examples and of classes are for the experts. Log odds are of the stream as it
+// is, and the decision adds what the weights of the two classes do.
+//
+// # More than two classes
+//
+// Each class has experts that tell it from the rest (small panel). They are calibrated
+// together, by the softmax of their log odds, and all classes share the weights w (classes).
+// There is no fixed share, and where examples have weights, probabilities have them too.
+//
 // # What is published
 //
 // A subscriber predicts with a version while it grows older, and the expert that is best
@@ -48,10 +57,11 @@
 // published keeps the experts of a version, scores the examples that come after it by
 // them, and learns calibrations and weights from these scores. Ten rules propose
 // weights: the classifier's own stack, fixed share, the best expert, a Hedge over experts,
-// a stack at age, the mean of the slow experts, single experts. Their proposals are frozen
+// a stack at age, the mean of the slow experts, the rates of the classes, single experts. Their proposals are frozen
 // with each version, judged by the log loss in its life, and mixed by a Hedge that counts
-// a version like 250 examples. How sure a version may be is learned in the
-// same way (caps). As all rules are linear in L, but for fixed share, the model stays small
+// a version like 250 examples. How far a version may go from the rates of the classes is
+// learned from all versions so far (caps), so that in the long run none of it is worse than
+// those rates. As all rules are linear in L, but for fixed share, the model stays small
 // (ensemble). Experts that hardly count are left out, and the kernel SVM
 // m is published alone where that costs at most 1 % of the log loss.
 //
