@@ -27,7 +27,6 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, crash.Func(stop))
 	stdio := cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv}
-	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	if isTerminal(os.Stderr) && os.Getenv("TERM") != "dumb" {
 		s := &screen{w: os.Stderr, width: func() int {
 			width, _, _ := term.GetSize(int(os.Stderr.Fd()))

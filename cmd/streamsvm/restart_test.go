@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -209,16 +208,13 @@ func TestChangedSettings(t *testing.T) {
 // keyboard is a terminal on which an answer is typed.
 type keyboard struct{ io.Reader }
 
-func (keyboard) Stat() (fs.FileInfo, error) { return character{}, nil }
-
-type character struct{ fs.FileInfo }
-
-func (character) Mode() fs.FileMode { return fs.ModeDevice | fs.ModeCharDevice }
-
 // typed runs a command for somebody who types the answer, or for nobody if it is
 // empty.
 func typed(t *testing.T, answer string, args ...string) (code int, said string) {
 	var e buffer
+	was := isTerminal
+	isTerminal = func(f any) bool { _, ok := f.(keyboard); return ok }
+	defer func() { isTerminal = was }()
 	in := io.Reader(keyboard{strings.NewReader(answer)})
 	if answer == "" {
 		in = strings.NewReader("y\n")
@@ -256,7 +252,7 @@ func TestRestart(t *testing.T) {
 			code, said := typed(t, answer, args(place, name, "--learner", "online", "--restart")...)
 			want := "Start over? [y/N] streamsvm: nothing is changed"
 			if answer == "" {
-				want = "--restart: nobody can be asked whether to start over: --yes says so"
+				want = "--restart: it would ask before it starts over, and standard input is not a terminal: give --yes"
 			}
 			if cli.Code(code) != cli.Usage || !strings.Contains(said, want) {
 				t.Errorf("%s, answer %q: exit code %d, %s", name, answer, code, said)

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -197,28 +199,26 @@ func (t *train) confirm() error {
 	if !t.restart || t.yes {
 		return nil
 	}
-	if !terminal(t.c.In) {
-		return t.c.Bad("restart", errors.New("nobody can be asked whether to start over: --yes says so"))
+	if !isTerminal(t.c.In) {
+		return t.c.Bad("restart", errors.New("it would ask before it starts over, and standard input is not a terminal: give --yes"))
 	}
 	fmt.Fprintf(t.c.Err, "This forgets the checkpoints in %s", t.checkpoint)
 	if t.modelTopic != "" {
 		fmt.Fprintf(t.c.Err, " and replaces model %s on topic %s", t.modelName, t.modelTopic)
 	}
 	fmt.Fprint(t.c.Err, ". Start over? [y/N] ")
-	answer, _ := bufio.NewReader(t.c.In).ReadString('\n')
+	answer, _ := bufio.NewReader(io.LimitReader(t.c.In, 100)).ReadString('\n')
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return cli.Failf(cli.Usage, "nothing is changed")
 	}
 	return nil
 }
 
-// terminal reports whether somebody can answer a question.
-func terminal(in io.Reader) bool {
-	if f, ok := in.(interface{ Stat() (fs.FileInfo, error) }); ok {
-		info, err := f.Stat()
-		return err == nil && info.Mode()&fs.ModeCharDevice != 0
-	}
-	return false
+// isTerminal reports whether f is a terminal, at which somebody can answer a question.
+// Tests replace it.
+var isTerminal = func(f any) bool {
+	file, ok := f.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 func (t *train) serve(ctx context.Context) (err error) {
