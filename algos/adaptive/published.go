@@ -103,6 +103,7 @@ type published struct {
 	calibrators [][]*calibrator // at age, by lane
 	stack       *stack          // at age
 	losses      []float64       // of each expert's log odds, discounted
+	shrink      shrinker        // of the trainer's own log odds, at age
 	rules       judged          // discounted losses of the rules, and losses of the caps
 	weight      float64         // of the rules' losses: examples, discounted
 	gap         float64         // by which the mean loss of caps was above their mixture's so far
@@ -113,6 +114,7 @@ type published struct {
 	next      uint64           // examples at which the next one is due
 	own, aged [][]*calibration // as frozen, by lane
 	center    []float64        // log odds by the classes' rates, by lane
+	shrunk    shrinker
 	proposals [numRules]proposal
 	sums      judged    // losses in the life of the version
 	mix       []float64 // weights of the rules and caps, as frozen
@@ -131,6 +133,7 @@ func newPublished(every, lanes int, experts []entry) *published {
 	for i, e := range experts {
 		p.names[e.name] = i
 	}
+	p.shrink = newShrinker()
 	p.grow(lanes)
 	return p
 }
@@ -177,7 +180,7 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 	w := weight * min(1, effective/p.life())
 	// The rules, as they were frozen.
 	x := logOddsOf(p.x, scores, p.own)
-	f := p.f // of the mixture
+	own, f := p.p, p.f // f is of the mixture
 	clear(f)
 	judge := func(r int, g []float64) {
 		p.sums[r] += float64(weight * logLoss(g, y))
@@ -185,8 +188,12 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 			f[k] += float64(p.mix[r] * v)
 		}
 	}
-	mixInto(p.g, p.proposals[ruleOwn], x)
+	mixInto(own, p.proposals[ruleOwn], x)
+	for k, v := range own {
+		p.g[k] = bounded(p.shrunk.of(v), mostLogOdds)
+	}
 	judge(ruleOwn, p.g)
+	p.shrink.learn(own, y, w)
 	if len(x) == 1 {
 		var mixed mixing
 		for e, s := range scores[0] {
@@ -250,6 +257,7 @@ func (p *published) take(examples uint64, own [][]*calibrator, stack *stack, sha
 	p.began, p.center = examples, center
 	p.next = min(2*examples, examples-examples%p.every+p.every)
 	p.own, p.aged = frozen(own), frozen(p.calibrators)
+	p.shrunk = p.shrink
 	p.proposals, p.mix = p.propose(stack, shares), p.mixture()
 }
 
@@ -372,16 +380,18 @@ func (p *published) publish(m *ensemble, lane int, place []int, own []*calibrato
 	p = p.settled()
 	rules, proposals := p.mixture(), p.propose(stack, shares)
 	n := len(p.experts)
+	shrink := p.shrink
 	m.mixed, m.caps, m.center = rules[ruleShare], rules[numRules:numRules+len(caps)], center
-	for r := range numRules {
+	m.bias = float64(rules[ruleOwn] * (float64(shrink.slope*proposals[ruleOwn][n]) + shrink.offset))
+	for r := ruleShare + 1; r < numRules; r++ {
 		m.bias += float64(rules[r] * proposals[r][n])
 	}
 	for e, k := range place {
 		if k < 0 {
 			continue
 		}
-		w := float64(rules[ruleOwn] * proposals[ruleOwn][e])
-		m.terms = append(m.terms, term{k, own[e].calibration, w, proposals[ruleShare][e]})
+		w := float64(rules[ruleOwn] * float64(shrink.slope*proposals[ruleOwn][e]))
+		m.terms = append(m.terms, term{k, own[e].calibration, w, shares[e]})
 		w = 0
 		for r := ruleShare + 1; r < numRules; r++ {
 			w += float64(rules[r] * proposals[r][e])
@@ -402,6 +412,7 @@ func (p *published) alone() (e int, ok bool) {
 
 func (p *published) fields(f *state.Fields) {
 	calibratorFields(f, p.calibrators)
+	f.Group("shrink", p.shrink.fields)
 	f.Group("stack", p.stack.fields)
 	n := len(p.experts)
 	f.Float64s("losses", &p.losses)
@@ -430,6 +441,7 @@ func (p *published) fields(f *state.Fields) {
 	if f.Decoding() {
 		p.own, p.aged = frozen(p.calibrators), frozen(p.calibrators)
 	}
+	f.Group("shrunk", p.shrunk.fields)
 	for k := range p.own {
 		for e := range p.own[k] {
 			f.Group("own", p.own[k][e].fields)

@@ -98,7 +98,7 @@ func TestVersionIsTheMeanOfTheRules(t *testing.T) {
 		}
 		own := func(e int) float64 { return b.calibrators[0][e].logOdds(float64(x[e])) }
 		aged := func(e int) float64 { return at.calibrators[0][e].logOdds(float64(x[e])) }
-		want := mix[ruleOwn] * sum(proposals[ruleOwn], own)
+		want := mix[ruleOwn] * (at.shrink.slope*sum(proposals[ruleOwn], own) + at.shrink.offset)
 		var p float64
 		for e := range x {
 			p += shares[e] / (1 + math.Exp(-own(e)))
