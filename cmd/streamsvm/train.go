@@ -202,7 +202,7 @@ func (t *train) confirm() error {
 		fmt.Fprintf(t.c.Err, " and replaces model %s on topic %s", t.modelName, t.modelTopic)
 	}
 	fmt.Fprint(t.c.Err, ". Start over? [y/N] ")
-	answer, _ := bufio.NewReader(t.c.In).ReadString('\n')
+	answer, _ := bufio.NewReader(io.LimitReader(t.c.In, 100)).ReadString('\n')
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return cli.Failf(cli.Usage, "nothing is changed")
 	}
