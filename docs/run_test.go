@@ -5,9 +5,11 @@ package docs
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -209,12 +211,15 @@ type shell struct {
 	ports map[string]string // free ports by those of the page
 	last  *job
 	left  []*job // that run on
+	lines *job   // the interpreter of the page's Python blocks, which are one program
+	block int    // how many it has run
 }
 
 // job is a command that has been started.
 type job struct {
 	command  string
 	cmd      *exec.Cmd
+	in       io.WriteCloser
 	out, err output
 	done     chan struct{}
 	checked  bool // its exit code
@@ -318,13 +323,11 @@ var (
 	data    = regexp.MustCompile(`\ba9a\.(train|test)\.libsvm\.gz\b`)
 )
 
-// start starts a command.
-func (s *shell) start(name string, args ...string) *job {
-	last := &args[len(args)-1]
-	j := &job{command: *last, done: make(chan struct{})}
-	*last = strings.ReplaceAll(*last, "go run ./cmd/streamsvm ", "streamsvm ")
-	*last = data.ReplaceAllStringFunc(*last, func(f string) string { return dataset.Path(s.t, f) })
-	*last = address.ReplaceAllStringFunc(*last, func(a string) string {
+// here puts this machine's ports and files into a command.
+func (s *shell) here(text string) string {
+	text = strings.ReplaceAll(text, "go run ./cmd/streamsvm ", "streamsvm ")
+	text = data.ReplaceAllStringFunc(text, func(f string) string { return dataset.Path(s.t, f) })
+	return address.ReplaceAllStringFunc(text, func(a string) string {
 		m := address.FindStringSubmatch(a)
 		if m[1] == "" {
 			return a
@@ -339,9 +342,22 @@ func (s *shell) start(name string, args ...string) *job {
 		}
 		return m[1] + ":" + s.ports[m[2]]
 	})
+}
+
+// start starts a command.
+func (s *shell) start(name string, args ...string) *job {
+	last := &args[len(args)-1]
+	j := &job{command: *last, done: make(chan struct{})}
+	*last = s.here(*last)
 	j.cmd = exec.Command(name, args...)
 	j.cmd.Dir, j.cmd.Env, j.cmd.Stdout, j.cmd.Stderr = s.dir, s.env, &j.out, &j.err
-	j.cmd.Stdin = strings.NewReader("")
+	var err error
+	if j.in, err = j.cmd.StdinPipe(); err != nil {
+		s.t.Fatal(err)
+	}
+	if args[0] != "-u" {
+		j.in.Close()
+	}
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := j.cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -351,6 +367,37 @@ func (s *shell) start(name string, args ...string) *job {
 		close(j.done)
 	}()
 	s.last, s.left = j, append(s.left, j)
+	return j
+}
+
+// interpreter runs blocks of Python, a line of JSON each, in one namespace.
+const interpreter = `
+import json, sys
+names = {"__name__": "__main__"}
+for n, line in enumerate(sys.stdin, 1):
+    exec(compile(json.loads(line), "page", "exec"), names)
+    print(f"block {n} has ended", flush=True)
+`
+
+// interpret runs a block of Python after those before it. The job has what this block
+// has printed.
+func (s *shell) interpret(code string) *job {
+	if s.lines == nil {
+		s.lines = s.start(python(s.t), "-u", "-c", interpreter)
+	}
+	line, err := json.Marshal(s.here(code))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	before, said := len(s.lines.out.String()), len(s.lines.err.String())
+	s.block++
+	_, _ = s.lines.in.Write(append(line, '\n')) // it may have ended: its exit code is looked at below
+	end := fmt.Sprintf("block %d has ended", s.block)
+	s.await(s.lines, "^"+end+"$")
+	j := &job{command: code, cmd: s.lines.cmd, done: s.lines.done, checked: true}
+	_, _ = j.out.Write([]byte(strings.TrimSuffix(s.lines.out.String()[before:], end+"\n")))
+	_, _ = j.err.Write([]byte(s.lines.err.String()[said:]))
+	s.last = j
 	return j
 }
 
@@ -484,14 +531,16 @@ func (s *shell) run(b *block) {
 		case st.command == "":
 			j = s.last
 		case b.info == "python":
-			j = s.start(python(s.t), "-c", st.command)
-			s.await(j, "")
-			if m := regexp.MustCompile(`No module named '[^']+'`).FindString(j.err.String()); m != "" && !strings.Contains(m, "streamsvm") {
-				j.checked = true
-				s.t.Skipf("the rest of the page needs more Python packages: %s", m)
-			}
-			if !s.ended(j, code) {
+			j = s.interpret(st.command)
+			select {
+			case <-j.done:
+				s.lines.checked = true
+				if m := regexp.MustCompile(`No module named '[^']+'`).FindString(j.err.String()); m != "" && !strings.Contains(m, "streamsvm") {
+					s.t.Skipf("the rest of the page needs more Python packages: %s", m)
+				}
+				s.ended(j, "0")
 				s.t.FailNow()
+			default:
 			}
 		case strings.HasPrefix(st.command, "kcat ") && !has("kcat"):
 			s.t.Skip("the rest of the page needs kcat")
