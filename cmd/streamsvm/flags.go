@@ -156,6 +156,7 @@ func (o *codecFlags) discoveryError(err error) error {
 		if name := doctor.CodecOf(own.First); name != "" && name != o.codecName() {
 			return cli.Failf(cli.Data, "%w; it looks like %s: give --codec %s", own, name, name)
 		}
+		return cli.Failf(cli.Data, "%w%s", own, codec.Hint(own.First.Value))
 	}
 	return cli.Fail(cli.Data, own)
 }

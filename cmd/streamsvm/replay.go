@@ -138,6 +138,9 @@ func (r *replay) run(ctx context.Context) error {
 		err = errors.Join(err, scored.close())
 	}
 	took := time.Since(p.begin.at)
+	if err != nil && errors.Is(err, ctx.Err()) {
+		return cli.Failf(cli.Temporary, "interrupted after 0 records")
+	}
 	if err != nil {
 		again := ""
 		if r.checkpoint != "" {

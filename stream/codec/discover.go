@@ -173,7 +173,7 @@ func (d *Discovery) LookRecord(ctx context.Context, rec *stream.Record) (enough 
 		return d.enough(), nil
 	}
 	if d.records++; d.records == 1 {
-		d.hint = hint(value)
+		d.hint = Hint(value)
 	}
 	switch {
 	case d.name == "json" && d.records > SampleSize:
@@ -337,8 +337,9 @@ func (d *Discovery) lookJSON(value []byte) {
 	d.keep(fields, value, err, plain)
 }
 
-// hint says what to do about records like this one, which is none of JSON.
-func hint(value []byte) string {
+// Hint returns what to do about records like this one, which is not a JSON object. It
+// begins with a semicolon, or is empty.
+func Hint(value []byte) string {
 	switch text := bytes.TrimSpace(value); {
 	case len(text) > 0 && text[0] == '[':
 		return "; this is a JSON array: write each of its objects on a line, as jq -c '.[]' does"
