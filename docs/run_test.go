@@ -296,21 +296,27 @@ func newShell(t *testing.T) *shell {
 			s.env = append(s.env, v)
 		}
 	}
-	s.env = append(s.env, "PATH="+bin+":"+os.Getenv("PATH"), "STREAMSVM_BROKERS="+b.Addr(), "PYTHONPATH="+filepath.Join(root, "python", "src"), "TESTDATA="+filepath.Join(root, "docs", "testdata"), "PYTHONDONTWRITEBYTECODE=1")
+	s.env = append(s.env, "PATH="+strings.Join([]string{bin, filepath.Dir(interpreterPath()), os.Getenv("PATH")}, ":"), "STREAMSVM_BROKERS="+b.Addr(), "PYTHONPATH="+filepath.Join(root, "python", "src"), "TESTDATA="+filepath.Join(root, "docs", "testdata"), "PYTHONDONTWRITEBYTECODE=1")
 	t.Cleanup(s.stop)
 	return s
 }
 
-// python returns an interpreter that has what the package needs, if there is one.
-func python(t *testing.T) string {
-	path := os.Getenv("STREAMSVM_PYTHON")
-	if path == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Skip(err)
-		}
-		path = filepath.Join(cache, "streamsvm", "python", "bin", "python")
+// interpreterPath is where an interpreter is that has what the package needs, on a
+// machine where .ci/run prepare has made one.
+func interpreterPath() string {
+	if path := os.Getenv("STREAMSVM_PYTHON"); path != "" {
+		return path
 	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "none"
+	}
+	return filepath.Join(cache, "streamsvm", "python", "bin", "python")
+}
+
+// python returns that interpreter, and skips the rest of the page if there is none.
+func python(t *testing.T) string {
+	path := interpreterPath()
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("the rest of the page needs Python: set STREAMSVM_PYTHON, or run .ci/run (%v)", err)
 	}
@@ -545,6 +551,9 @@ func (s *shell) run(b *block) {
 		case strings.HasPrefix(st.command, "kcat ") && !has("kcat"):
 			s.t.Skip("the rest of the page needs kcat")
 		default:
+			if strings.HasPrefix(st.command, "python3 ") {
+				python(s.t)
+			}
 			command, apart := strings.CutSuffix(st.command, " &")
 			j = s.start("bash", "-o", "pipefail", "-c", command)
 			on, ok := b.marks["on"]

@@ -115,7 +115,7 @@ func (r *replay) run(ctx context.Context) error {
 	defer p.stopped()
 	r.prog = p
 	if err := r.prepare(ctx); err != nil {
-		return err
+		return interrupted(ctx, err)
 	}
 	if len(r.compare) > 0 {
 		return r.runCompare(ctx)
@@ -138,15 +138,12 @@ func (r *replay) run(ctx context.Context) error {
 		err = errors.Join(err, scored.close())
 	}
 	took := time.Since(p.begin.at)
-	if err != nil && errors.Is(err, ctx.Err()) {
-		return cli.Failf(cli.Temporary, "interrupted after 0 records")
-	}
 	if err != nil {
 		again := ""
 		if r.checkpoint != "" {
 			again = ", and begin again with another --checkpoint"
 		}
-		return badOption(r.c, r.refuseFlags.explain(err, &r.codecFlags, "", again), "another --checkpoint")
+		return interrupted(ctx, badOption(r.c, r.refuseFlags.explain(err, &r.codecFlags, "", again), "another --checkpoint"))
 	}
 	if !res.Ended {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
@@ -155,6 +152,15 @@ func (r *replay) run(ctx context.Context) error {
 	p.shows("testing the model")
 	history.Consumed(p.e, 0)
 	return r.finish(ctx, p.e, history, res, took)
+}
+
+// interrupted returns err, unless it is that of ctx: then a signal has come before the
+// first record was learned.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return cli.Failf(cli.Temporary, "interrupted after 0 records")
+	}
+	return err
 }
 
 // prepare reads what has to be known beforehand.

@@ -66,8 +66,5 @@ docs/scale-out.md)
 docs/start.md)
 	streamsvm generate moons --count 500 --out train.libsvm.gz
 	streamsvm generate moons --count 500 --skip 500 --out test.libsvm.gz
-	awk 'BEGIN { for (i = 0; i < 500; i++) printf "{\"id\":\"%d\",\"x\":[%d,%d]}\n", i, i % 5, i % 7 }' >clicks.jsonl
-	awk 'BEGIN { for (i = 0; i < 500; i++) printf "{\"id\":\"%d\",\"y\":%d}\n", i, i % 5 > 2 ? 1 : -1 }' >outcomes.jsonl
-	for topic in clicks outcomes; do streamsvm copy $topic.jsonl --topic $topic --partitions 1; done
 	;;
 esac
