@@ -124,12 +124,8 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	return learned, steps, nil
 }
 
-// look takes the version that is due, and prepares the scores of a few examples by what does
-// not change between them.
-func (l *Learner) look(xs []*stream.Example) (int, error) {
-	if err := l.takeVersion(); err != nil {
-		return 0, err
-	}
+// look prepares the scores of a few examples by what does not change between them.
+func (l *Learner) look(xs []*stream.Example) int {
 	if l.mixer != nil {
 		xs = xs[:min(uint64(len(xs)), l.published.next-l.cutting.Seen())]
 	}
@@ -151,7 +147,7 @@ func (l *Learner) look(xs []*stream.Example) (int, error) {
 	for _, e := range l.experts {
 		e.begin(batch)
 	}
-	return len(xs), nil
+	return len(xs)
 }
 
 // prepare completes an input.
@@ -335,8 +331,8 @@ func (l *Learner) rate() float64 {
 // add.
 func (l *Learner) Calibrated() (shift float64, ok bool) { return l.shift(), true }
 
-// takeVersion takes a version, if one is due.
-func (l *Learner) takeVersion() error {
+// learned takes a version, if one is due.
+func (l *Learner) learned() error {
 	examples := l.cutting.Seen()
 	if l.mixer == nil || !l.published.due(examples) {
 		return nil

@@ -89,21 +89,23 @@ func (c *classes) scores(of func(h *Learner) []score) [][]score {
 
 // Follow implements algos.Sequential.
 func (c *classes) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
 	if err := c.learn(ctx, c.Take().Join); err != nil {
 		return 0, 0, err
 	}
 	return c.follow(ctx, dst, xs)
 }
 
+// learn is not interrupted, since xs have left the buffer.
 func (c *classes) learn(ctx context.Context, xs []*stream.Example) error {
 	_, _, err := c.follow(ctx, make([]float64, len(xs)*len(c.heads)), xs)
 	return err
 }
 
 func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, 0, err
-	}
+	ctx = context.WithoutCancel(ctx)
 	lanes, p := len(c.heads), c.mixer.published
 	for len(xs) > 0 {
 		seen := c.heads[0].cutting.Seen()
@@ -114,7 +116,7 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 			}
 			n++
 		}
-		if _, _, err := c.all.Follow(context.WithoutCancel(ctx), dst[:n*lanes], xs[:n]); err != nil {
+		if _, _, err := c.all.Follow(ctx, dst[:n*lanes], xs[:n]); err != nil {
 			return 0, 0, err
 		}
 		i := 0
@@ -163,6 +165,9 @@ func (c *classes) Step(ctx context.Context) (algos.Report, error) {
 
 // Finish learns from what is pending, and lets the experts complete their optimisation.
 func (c *classes) Finish(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
 	if err := c.learn(ctx, c.Take().Join); err != nil {
 		return algos.Report{}, err
 	}

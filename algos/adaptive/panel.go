@@ -43,11 +43,13 @@ type panel struct {
 type aggregator interface {
 	// look is called before the first of a few examples is learned from, and returns how
 	// many of them can be looked at together.
-	look(xs []*stream.Example) (int, error)
+	look(xs []*stream.Example) int
 	// one predicts example i of those, and lets all learn from it.
 	one(i int, x *stream.Example) (float64, error)
 	// turn is called after every 16th example, when the machines have been trained.
 	turn(ctx context.Context) error
+	// learned is called after the last of those that were looked at together.
+	learned() error
 	// widen is called when an example is found to be wide.
 	widen()
 	Report() algos.Report
@@ -163,10 +165,7 @@ func (l *panel) Finish(ctx context.Context) (algos.Report, error) {
 func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) error {
 	ctx = context.WithoutCancel(ctx)
 	for len(xs) > 0 {
-		n, err := l.aggregator.look(xs[:min(len(xs), tick-int(l.cutting.Seen()%tick))])
-		if err != nil {
-			return err
-		}
+		n := l.aggregator.look(xs[:min(len(xs), tick-int(l.cutting.Seen()%tick))])
 		for i, x := range xs[:n] {
 			f, err := l.aggregator.one(i, x)
 			if err != nil {
@@ -187,6 +186,9 @@ func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) 
 			if err := l.aggregator.turn(ctx); err != nil {
 				return err
 			}
+		}
+		if err := l.aggregator.learned(); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -92,7 +92,7 @@ func TestAdmin(t *testing.T) {
 		ask(http.StatusConflict, "alias", "POST", open+"/admin/"+verb, "Bearer "+token, `{"alias":"latest"}`)
 	}
 	ask(http.StatusConflict, "nothing to go back to", "POST", open+"/admin/rollback", "Bearer "+token, `{}`)
-	ask(http.StatusConflict, "does not hold version 99", "POST", open+"/admin/promote", "Bearer "+token, `{"version":99}`)
+	ask(http.StatusConflict, "does not have version 99", "POST", open+"/admin/promote", "Bearer "+token, `{"version":99}`)
 	if v := stands(); v != 0 {
 		t.Fatalf("the alias stands for %d after nothing but refusals", v)
 	}

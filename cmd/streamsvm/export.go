@@ -44,7 +44,7 @@ undoes the first.
 
 model delete deletes a model from the topic with all its aliases, or one --version,
 which is the newest or one that an alias points to. Older ones go by compaction.
-It refuses while an alias points to it or a trainer may be running, unless --force
+It refuses while an alias points to it or a trainer may be running, unless --yes
 is given; that trainer then ends with exit code 79. Followers keep what they have.
 
 model compare has two models, each a version, an alias or a file, predict the
@@ -83,7 +83,7 @@ the file, promote it.`,
 			"streamsvm model inspect ./state model.ssm run.ssr\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json\n" +
 			"streamsvm model compact model.ssm --max-change 0.5 --out small.ssm",
-		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "force", "expect", "reason", "save", "until", "format", "out", "max-change", "json", "config"},
+		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "yes", "expect", "reason", "save", "until", "format", "out", "max-change", "json", "config"},
 		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags

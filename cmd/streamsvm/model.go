@@ -31,7 +31,7 @@ import (
 var modelVerbs = map[string][]string{
 	"compact":  {"model-topic", "model-name", "alias", "out", "max-change"},
 	"compare":  {"model-topic", "model-name", "json", "max-features", "csv-header", "label-column", "drop-columns", "csv-empty-as-zero", "csv-separator", "codec", "labels", "label"},
-	"delete":   {"model-topic", "model-name", "version", "force"},
+	"delete":   {"model-topic", "model-name", "version", "yes"},
 	"export":   {"model-topic", "model-name", "alias", "out", "max-numbers", "format"},
 	"follow":   {"model-topic", "model-name", "alias", "json", "save", "until", "topic-wait"},
 	"inspect":  {"model-topic", "model-name", "json"},
@@ -80,7 +80,7 @@ func (o *versions) define(f *cli.Flags) {
 		f.Uint64Var(&o.version, "version", 0, "`VERSION` to promote, by default the newest, or to delete, by default all")
 		f.StringVar(&o.file, "model", "", modelFileUsage)
 		f.Uint64Var(&o.expect, "expect", 0, "change nothing unless the alias points to this `VERSION` now; 0: to none")
-		f.BoolVar(&o.force, "force", false, "delete: even if an alias stands for it, or a trainer owns the model")
+		f.BoolVar(&o.force, "yes", false, yesUsage)
 		f.StringVar(&o.reason, "reason", "", "`TEXT` to keep with the promotion")
 		o.signFlags.define(f)
 	})

@@ -76,7 +76,7 @@ func TestModelVersions(t *testing.T) {
 	}
 	newest := first.Versions[len(first.Versions)-1].Version
 	fails(cli.Data, "model@champion stands for no version: there is nothing to go back to; promote one first", "rollback")
-	fails(cli.Usage, "does not hold version 999", "promote", "--version", "999")
+	fails(cli.Usage, "does not have version 999", "promote", "--version", "999")
 	fails(cli.Temporary, "does not stand for any version yet", "promote", "--expect", "1")
 	fails(cli.Usage, "latest", "promote", "--alias", "latest")
 	fails(cli.Usage, "has no such flag", "list", "--version", "1")

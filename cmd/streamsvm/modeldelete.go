@@ -37,9 +37,9 @@ func (o *versions) delete(ctx context.Context, c *cli.Call) (string, error) {
 	case !own && len(aliases) == 0:
 		return "", c.Bad("version", fmt.Errorf("%s is not the newest, and no alias stands for it: compaction of topic %s removes it by itself", what, o.topic))
 	case len(aliases) > 0 && !o.force:
-		return "", cli.Failf(cli.Data, "%s is what %s stands for: promote another version first, or delete both with --force", what, strings.Join(aliases, ", "))
+		return "", cli.Failf(cli.Data, "%s is what %s stands for: promote another version first, or delete both with --yes", what, strings.Join(aliases, ", "))
 	case own && !o.force && running(m.Claim):
-		return "", cli.Failf(cli.Data, "%s belongs to a trainer, %s, since %s: stop it first, and give --force if it has ended. A trainer that runs would be fenced", what, m.Claim.By, m.Claim.At.Format(time.RFC3339))
+		return "", cli.Failf(cli.Data, "%s belongs to a trainer, %s, since %s: stop it first, and give --yes if it has ended. A trainer that runs would be fenced", what, m.Claim.By, m.Claim.At.Format(time.RFC3339))
 	}
 	for _, alias := range aliases {
 		o.alias = strings.TrimSuffix(alias, "-1")

@@ -34,13 +34,13 @@ func TestModelDelete(t *testing.T) {
 	must(t, append([]string{"model", "promote"}, at...)...)
 
 	del(cli.Usage, fmt.Sprintf("version %d of model model is not the newest, and no alias stands for it: compaction of topic %s removes it by itself", newest-1, models), "--version", fmt.Sprint(newest-1))
-	del(cli.Data, "model model is what champion, champion-1 stands for: promote another version first, or delete both with --force")
+	del(cli.Data, "model model is what champion, champion-1 stands for: promote another version first, or delete both with --yes")
 	del(cli.Data, fmt.Sprintf("version %d of model model is what champion-1 stands for", old), "--version", fmt.Sprint(old))
-	del(cli.OK, fmt.Sprintf("version %d of model model is deleted from topic %s, also as champion-1\n", old, models), "--version", fmt.Sprint(old), "--force")
+	del(cli.OK, fmt.Sprintf("version %d of model model is deleted from topic %s, also as champion-1\n", old, models), "--version", fmt.Sprint(old), "--yes")
 	if l := list(); len(l.Aliases) != 1 || l.Aliases[0].Version != newest {
 		t.Errorf("the aliases are %+v", l.Aliases)
 	}
-	del(cli.OK, fmt.Sprintf("model model is deleted from topic %s, also as champion; a trainer that goes on from its checkpoints publishes it again\n", models), "--force")
+	del(cli.OK, fmt.Sprintf("model model is deleted from topic %s, also as champion; a trainer that goes on from its checkpoints publishes it again\n", models), "--yes")
 	for _, name := range []string{"model", "model@champion"} {
 		if code, _, said := streamsvm(t.Context(), append([]string{"model", "follow", "--model-name", name, "--topic-wait", "1s", "--until", "1"}, at...)...); cli.Code(code) != cli.Unavailable {
 			t.Errorf("%s is still there: exit code %d, %s", name, code, said)
@@ -56,7 +56,7 @@ func TestModelDelete(t *testing.T) {
 	must(t, append([]string{"model", "promote"}, at...)...)
 }
 
-// A trainer that runs owns its model; --force fences it.
+// A trainer that runs owns its model; --yes fences it.
 func TestModelDeleteOwned(t *testing.T) {
 	c := newCluster(t)
 	topic, models, state := c.name(), c.name(), filepath.Join(t.TempDir(), "state")
@@ -76,7 +76,7 @@ func TestModelDeleteOwned(t *testing.T) {
 	if cli.Code(code) != cli.Data || !strings.Contains(said, "model model belongs to a trainer, ") || !strings.Contains(said, fmt.Sprintf(" process %d, since ", p.Process.Pid)) {
 		t.Errorf("exit code %d, %s", code, said)
 	}
-	c.run("model", "delete", "--model-topic", models, "--force")
+	c.run("model", "delete", "--model-topic", models, "--yes")
 	c.run("generate", "moons", "--count", "1000", "--skip", "1000", "--topic", topic, "-q")
 	<-done
 	if code := p.ProcessState.ExitCode(); code != int(cli.Fenced) {

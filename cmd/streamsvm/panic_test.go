@@ -304,7 +304,7 @@ func TestPanicOfRequests(t *testing.T) {
 	}()
 	many := strings.Repeat("+1 1:0.5 2:0.5\n", 300) // over several processors
 	for _, body := range []string{"+1 1:0.5 2:0.5\n", many} {
-		if code, text := post(t, url, body); code != http.StatusInternalServerError || !strings.Contains(text, "defect") {
+		if code, text := post(t, url, body); code != http.StatusInternalServerError || !strings.Contains(text, "bug") {
 			t.Errorf("the answer is %d %s, want 500", code, text)
 		}
 		if line := <-log; !strings.Contains(line, "planted in predict") || !strings.Contains(line, "path=/predict") {

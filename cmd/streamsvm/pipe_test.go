@@ -124,7 +124,7 @@ func TestPipeErrors(t *testing.T) {
 		toPipe('d', "no model")+toPipe('?', "")+toPipe('f', "")+toPipe('p', `{"a":1.5}`)+toPipe('s', ""), args...)
 	for i, want := range []string{
 		`{"message":"nothing has been learned yet"}`, `{"message":"nothing has been learned yet"}`, "",
-		`"field":"y","row":1200}`, `"field":"a","row":1}`, `"row":0}`, "checkpoint state", "not an encoded predictor", "there is no request", "", "", "",
+		`"field":"y","row":1200}`, `"field":"a","row":1}`, `"row":0}`, "checkpoint state", "not a model", "there is no request", "", "", "",
 	} {
 		a := answers[i]
 		if (a.kind == 'e') != (want != "") || a.kind == 'e' && (!strings.Contains(a.payload, want) || !json.Valid([]byte(a.payload))) {

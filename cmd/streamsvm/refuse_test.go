@@ -83,7 +83,7 @@ func TestLabelsOfAnotherConvention(t *testing.T) {
 			"--checkpoint-every", "200", "--brokers", strings.Join(c.brokers, ",")}, quick, more)
 	}
 	last := fails(t, args("a", "--labels", "pm1", "--tolerance", "data", "--dlq"),
-		fmt.Sprintf("there is no model: label +1 has come %d times, label -1 never; label 0 was refused %d times; ", 1600-zeros, zeros),
+		fmt.Sprintf("there is no model: label +1 was seen %d times, label -1 never; label 0 was refused %d times; ", 1600-zeros, zeros),
 		"if the labels are 0 and 1, type --labels 01, and begin again with --restart")
 	if strings.Contains(last, "--labels 12") {
 		t.Errorf("other labels are suggested too: %s", last)
@@ -108,7 +108,7 @@ func TestLabelsOfAnotherConvention(t *testing.T) {
 	if _, err := os.Stat(model); err == nil {
 		t.Error("replay has written a model of one class")
 	}
-	fails(t, append(replay, "--labels", "12"), "label -1 has come", "with --labels 12, label -1 is 1 in the records", "type --labels 01")
+	fails(t, append(replay, "--labels", "12"), "label -1 was seen", "with --labels 12, label -1 is 1 in the records", "type --labels 01")
 	fails(t, append(replay, "--labels", "pm1", "--max-dead", "0.2"), "more than --max-dead 0.2 allows; if the labels are 0 and 1, type --labels 01")
 	must(t, append(replay, "--labels", "01", "-q")...)
 	if code, _, said := streamsvm(t.Context(), append(replay, "--max-dead", "0")...); code != int(cli.Usage) || !strings.Contains(said, "max-dead") {
@@ -142,7 +142,7 @@ func TestNoLabelAtAll(t *testing.T) {
 	}
 	fails(t, append([]string{"replay", write("a.jsonl", strings.Repeat("{\"x\":[1,2]}\n", 120))}, quick...), "none of 120 examples has a label", "--labels-topic")
 	fails(t, append([]string{"replay", write("a.csv", strings.Repeat("1,2\n", 120)), "--codec", "csv"}, quick...), "no column y, label or target tells what to predict: name it with --label")
-	fails(t, []string{"replay", write("b.jsonl", strings.Repeat("{\"x\":[1,2],\"y\":3}\n", 120)), "--learner", "online", "--task", "regress"}, "the target 3 has come 120 times")
+	fails(t, []string{"replay", write("b.jsonl", strings.Repeat("{\"x\":[1,2],\"y\":3}\n", 120)), "--learner", "online", "--task", "regress"}, "the only target seen is 3, 120 times")
 	fails(t, append([]string{"replay", write("c.libsvm", strings.Repeat("nonsense\n", 20)), "--tolerance", "all"}, quick...), `all labels are "nonsense"`, "is --codec right?")
 	fails(t, append([]string{"replay", filepath.Join(dir, "c.libsvm"), "--labels", "pm1", "--tolerance", "all"}, quick...), "none of the last 20 records can be used", "c.libsvm/0 offset 0: label, y", "is --codec right?")
 }

@@ -141,7 +141,7 @@ func (t *train) define(f *cli.Flags) {
 		f.Uint64Var(&t.publishEvery, "publish-every", 0, publishUsage)
 		f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep in a directory; a topic keeps two")
 		f.BoolVar(&t.restart, "restart", false, "start over: forget the checkpoints, and replace the model in the topic, whoever has published it")
-		f.BoolVar(&t.yes, "yes", false, "do not ask before --restart")
+		f.BoolVar(&t.yes, "yes", false, yesUsage)
 		f.StringVar(&t.predictions, "predictions-topic", "", predictionsUsage)
 		f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
 		f.Choice(&t.requireExport, "require-export", "", exportForms(), "do not start if fields of the records cannot be exported in this form")
@@ -193,6 +193,8 @@ func (t *train) check(c *cli.Call) []error {
 	}
 	return errs
 }
+
+const yesUsage = "do it without asking, and although others use what goes"
 
 // confirm asks before a --restart.
 func (t *train) confirm() error {

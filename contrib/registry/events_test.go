@@ -289,7 +289,7 @@ func TestAvroEvolution(t *testing.T) {
 		{"a text for a number", record(`{"name":"a","type":"string"}`), `{"a":"many"}`, nil, "", `feature, a: the text "many", where the schema has numeric`},
 		{"not a number", record(`{"name":"a","type":"double"}`), `{"a":"NaN"}`, nil, "", "feature, a: NaN is not finite as a float32"},
 		{"another label", record(`{"name":"y","type":"int"}`), `{"y":5}`, nil, "", "label, y: the label is 5, want -1 or 1"},
-		{"a label of another type", record(`{"name":"y","type":"boolean"}`), `{"y":true}`, nil, "", "label, y: the label is a boolean, want -1,1"},
+		{"a label of another type", record(`{"name":"y","type":"boolean"}`), `{"y":true}`, nil, "", "label, y: the label is a boolean, want a number: -1,1"},
 		{"a weight of 0", record(`{"name":"w","type":"double"}`), `{"w":0}`, nil, "", "feature, w: the weight is 0, want a finite number above 0"},
 		{"no record", `"string"`, `"x"`, nil, "", "decode: schema 1: its values are not records"},
 	} {

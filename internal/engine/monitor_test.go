@@ -122,8 +122,8 @@ func TestStreamOfOneLabelEndsWithError(t *testing.T) {
 		n             int
 		y             float64
 	}{
-		{"sbp", "there is no model: label +1 has come 1500 times, label -1 never", algos.Classify, 1500, 1},
-		{"sbp", "there is no model: label -1 has come once, label +1 never", algos.Classify, 1, -1},
+		{"sbp", "there is no model: label +1 was seen 1500 times, label -1 never", algos.Classify, 1500, 1},
+		{"sbp", "there is no model: label -1 was seen once, label +1 never", algos.Classify, 1, -1},
 		{"tsgs3vm", "there is no model: none of 300 examples has a label", algos.Classify, 300, 0},
 		{"ridge", "there is no model: the only target seen is 2.5, 700 times", algos.Regress, 700, 2.5},
 	} {

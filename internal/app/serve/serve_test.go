@@ -67,7 +67,7 @@ func TestRows(t *testing.T) {
 		`{"inputs":[{"name":"x","shape":[2,2],"datatype":"FP64","data":[[1,2],[3]]}]}`:                                                        "row 1 has 1 values, want 2",
 		`{"inputs":[{"name":"x","shape":[2,2],"datatype":"FP64","data":[[1,2],3,4]}]}`:                                                        "in lists of their own",
 		`{"inputs":[{"name":"x","shape":[2,2],"datatype":"FP64","data":[1,2,3]}]}`:                                                            "fewer values",
-		`{"inputs":[{"name":"x","shape":[2,2],"datatype":"FP64","data":3}]}`:                                                                  "no list",
+		`{"inputs":[{"name":"x","shape":[2,2],"datatype":"FP64","data":3}]}`:                                                                  "not a list",
 		`{"inputs":[{"name":"x","shape":[1,1],"datatype":"FP64","data":[1]}],"outputs":[{"name":"label","parameters":{"classification":2}}]}`: "classification is not supported",
 	} {
 		if err := q.Read(named, []byte(body), 10); err == nil || !strings.Contains(err.Error(), want) {

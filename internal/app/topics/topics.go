@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"text/tabwriter"
 
@@ -40,13 +39,12 @@ delete removes topics and all their records at once, without asking.
 
 Topics that train and predict write to are created by them.`,
 		Example: "streamsvm topic create clicks --partitions 4 --topic-config retention.ms=-1",
-		Common:  []string{"brokers", "partitions", "replicas", "topic-config", "json", "config"},
+		Common:  []string{"brokers", "partitions", "topic-config", "json", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			o := &command{config: cli.Pairs{}}
 			f.Group("Output", func() {
 				f.BoolVar(&o.json, "json", false, "print JSON")
 				f.Uint16Var(&o.partitions, "partitions", 0, partitionsUsage)
-				f.Uint16Var(&o.replicas, "replicas", 0, "create: `N` brokers that keep each partition; without it, or without --partitions, the brokers' default")
 				f.Var(o.config, "topic-config", "create: setting of the topic, such as cleanup.policy=compact; repeatable")
 			})
 			kafka := define(f)
@@ -79,9 +77,9 @@ Topics that train and predict write to are created by them.`,
 
 // command holds the settings of one call.
 type command struct {
-	json                 bool
-	partitions, replicas uint16
-	config               cli.Pairs
+	json       bool
+	partitions uint16
+	config     cli.Pairs
 
 	c     *cli.Call
 	admin *kadm.Client
@@ -98,7 +96,7 @@ func (o *command) check() error {
 	case verb != "list" && (len(names) == 0 || slices.Contains(names, "")):
 		return cli.Failf(cli.Usage, "topic %s needs the name of a topic", verb)
 	}
-	for _, name := range []string{"json", "partitions", "replicas", "topic-config"} {
+	for _, name := range []string{"json", "partitions", "topic-config"} {
 		if own := verb == "create"; o.c.Origin(name).Source == cli.FromFlag && (verb == "delete" || own == (name == "json")) {
 			return o.c.Bad(name, fmt.Errorf("topic %s has no such flag", verb))
 		}
@@ -145,7 +143,7 @@ func (o *command) change(ctx context.Context, verb string, names []string) error
 		var r kadm.CreateTopicResponse
 		var err error
 		if verb == "create" {
-			r, err = o.admin.CreateTopic(ctx, cmp.Or(int32(o.partitions), -1), cmp.Or(int16(min(o.replicas, math.MaxInt16)), -1), settings, name)
+			r, err = o.admin.CreateTopic(ctx, cmp.Or(int32(o.partitions), -1), -1, settings, name)
 		} else {
 			_, err = o.admin.DeleteTopic(ctx, name)
 		}
