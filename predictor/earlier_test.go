@@ -9,8 +9,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// TestEarlierDefault: models that the default learner of an earlier version (b1b94de)
-// published are read, and decide as they did then.
+// TestEarlierDefault: models that the default learner of earlier versions (b1b94de, and
+// dda3f41 for the ensemble) published are read, and decide as they did then.
 func TestEarlierDefault(t *testing.T) {
 	type row struct {
 		x []float32
@@ -32,6 +32,14 @@ func TestEarlierDefault(t *testing.T) {
 			{[]float32{2.164, -0.914}, 3.4794259254370514},
 			{[]float32{-1.674, 0.014}, -3.0132556186379653},
 			{[]float32{-1.904, 2.389}, -2.825835655579754},
+		},
+		"ensemble": {
+			{[]float32{0.43825364, -0.27430582}, -2.8915687011969387},
+			{[]float32{1.8169919, 0.22167382}, -2.566758162626844},
+			{[]float32{0.13143998, 0.098761275}, -2.268401419614045},
+			{[]float32{0.08047155, 0.15918814}, -2.177274512538578},
+			{[]float32{1.3798392, -0.47418928}, -3.611955055258762},
+			{[]float32{1.0013517, 0.26499745}, 2.4296713317530183},
 		},
 		"number": {
 			{[]float32{0.17276108, 0.5230884, 0.111255035, 0.5697098, 0.08188507, 0.8203434, 0.78935057, 0.102023676, 0.88825077, 0.9474961}, 11.689874636894327},

@@ -353,7 +353,9 @@ func (m *ensemble) fields(f *state.Fields) {
 	f.Float64("bias", &m.bias)
 	f.Float64("mixed", &m.mixed)
 	f.Float64s("caps", &m.caps)
-	f.Float64("center", &m.center)
+	if !f.Decoding() || f.More() { // earlier models have the center 0
+		f.Float64("center", &m.center)
+	}
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("terms", m.check())
 	}

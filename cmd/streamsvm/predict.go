@@ -222,7 +222,9 @@ func (p *predict) serve(ctx context.Context) error {
 	if err := srv.start(p.c, p.listen); err != nil {
 		return err
 	}
-	p.prog = startProgress(p.c, "predicting %s%s, at %s; model of %s", p.what(), unless(p.group == "", " in group "+p.group), strings.Join(p.brokers, ","), cmp.Or(p.modelFile, "topic "+p.modelFlags.topic))
+	offline := len(p.topics) == 0 && p.modelFile != ""
+	p.prog = startProgress(p.c, "predicting %s%s%s; model of %s", p.what(), unless(p.group == "", " in group "+p.group),
+		unless(offline, ", at "+strings.Join(p.brokers, ",")), cmp.Or(p.modelFile, "topic "+p.modelFlags.topic))
 	defer p.prog.stopped()
 	p.prog.shows("waiting for a model")
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -573,7 +573,7 @@ class Ensemble(Form):
         self._bias, self._mixed, self._caps = f.number("bias"), f.number("mixed"), f.floats("caps")
         if len(self._caps) not in (0, len(_CAPS)):
             raise f.fail(f"caps: there are {len(self._caps)}")
-        self._center = f.number("center")
+        self._center = f.number("center") if f.more() else 0.0
         f.end()
 
     def _expert(self, f: Fields) -> tuple[Transform | int, Form]:
