@@ -20,8 +20,7 @@ type classes struct {
 	heads []*Learner       // of each class
 	all   algos.Sequential // the same, as a learner
 
-	none []score   // of the experts of a class that had no version yet
-	f    []float64 // scratch
+	none []score // of the experts of a class that had no version yet
 }
 
 var (

@@ -76,7 +76,7 @@ func TestSample(t *testing.T) {
 	if err := errors.Join(w.SetSample(37), w.Write(&rec), w.SetSample(5)); err != nil {
 		t.Fatal(err)
 	}
-	if pos, err = w.Sync(); err != nil {
+	if _, err = w.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(w.SetSample(6), w.Close(true)); err != nil {
