@@ -128,8 +128,11 @@ func drawPlan(seed uint64) simPlan {
 	if one(.3) {
 		j.Chunk = 4<<10 + r.IntN(8<<10)
 	}
-	if j.Live && j.Events && one(.7) {
-		j.Events = false // a live run takes 1,000 events to find out their fields
+	if j.Live && j.Events {
+		_ = one(.7) // so that plans stay as they were
+		// How many events a live run looks at for their fields depends on when they come, which
+		// faults change. TestSlowTopic has what must be equal: the replay of the recording.
+		j.Events = false
 	}
 	if one(.2) {
 		j.Members = 1
