@@ -41,9 +41,8 @@ type Queue struct {
 	topics map[string]*topic
 	names  []string // of topics
 	batch  int      // bytes of a transaction of more than one dead letter
-	// sent are the records about which the run before has sent a dead letter, and which
-	// come again, with their timestamps.
-	sent  map[Origin]int64
+	// sent are the dead letters of earlier runs about records that come again, by record.
+	sent  map[Origin]sentLetter
 	end   context.CancelFunc
 	ended chan struct{}
 
@@ -56,6 +55,13 @@ type Queue struct {
 	err        error
 	news       bool // something was sent since the watermarks were taken
 	watermarks stream.Offsets
+}
+
+// sentLetter is where a dead letter is, and the timestamp of the record that it is about.
+type sentLetter struct {
+	place  stream.Partition
+	offset int64
+	about  int64
 }
 
 // topic takes dead letters.
@@ -95,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if o.Lease == nil {
 		o.Lease = func(context.Context) error { return nil }
 	}
-	d := &Queue{opt: o, topics: map[string]*topic{}, batch: 512 << 10, sent: map[Origin]int64{}, ended: make(chan struct{})}
+	d := &Queue{opt: o, topics: map[string]*topic{}, batch: 512 << 10, sent: map[Origin]sentLetter{}, ended: make(chan struct{})}
 	d.change = sync.NewCond(&d.mu)
 	watermarks, err := parseOffsets(o.Mark)
 	if err != nil {
@@ -163,7 +169,7 @@ func (d *Queue) find(ctx context.Context, so kafkaio.SourceOptions) (err error) 
 		// somebody else's.
 		l, err := Parse(r)
 		if err == nil && l.Topic+d.opt.Suffix == r.Topic && l.Offset >= d.opt.From[l.Origin().Partition] {
-			d.sent[l.Origin()] = l.Timestamp
+			d.sent[l.Origin()] = sentLetter{stream.Partition{Topic: r.Topic, ID: r.Partition}, r.Offset, l.Timestamp}
 		}
 	})
 	if err != nil {
@@ -182,10 +188,10 @@ func (d *Queue) find(ctx context.Context, so kafkaio.SourceOptions) (err error) 
 // call returns the error.
 func (d *Queue) Send(ctx context.Context, rec *stream.Record, why *stream.RecordError) error {
 	id := Origin{stream.Partition{Topic: rec.Topic, ID: rec.Partition}, rec.Offset}
-	if at, ok := d.sent[id]; ok {
+	if l, ok := d.sent[id]; ok {
 		delete(d.sent, id)
 		// In a topic that was created again, another record may have the offset.
-		if at == timestamp(rec) {
+		if l.about == timestamp(rec) {
 			return nil
 		}
 	}
@@ -301,6 +307,9 @@ func (d *Queue) Flush(ctx context.Context) error {
 		d.opt.Log.Debug("ends of the dead letters", "err", err)
 		d.news = true
 		return nil
+	}
+	for _, l := range d.sent { // their records come after the checkpoint, maybe in another run
+		ends[l.place] = min(ends[l.place], l.offset)
 	}
 	d.watermarks = ends
 	return nil
