@@ -135,7 +135,7 @@ func (s *sample) look(ctx context.Context, r *stream.Record) (enough bool, err e
 	case r.Value == nil:
 		return false, nil
 	case s.labels != "" && r.Topic == s.labels:
-		return s.d.LookLabelRecord(ctx, r)
+		return s.d.LookLabel(ctx, r)
 	case s.first == nil:
 		first := *r
 		s.first = &first

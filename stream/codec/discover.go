@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-
-	mp "github.com/vmihailenco/msgpack/v5"
 
 	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
@@ -24,8 +21,8 @@ const Auto = "auto"
 // SampleSize is the number of records that a Discovery looks at if the stream is longer.
 const SampleSize = 1000
 
-// LeastSample is the number of records that will do if no more come for now. See
-// Discovery.Usable.
+// LeastSample is the number of readable records that suffice when a stream brings few
+// more. See Discovery.Usable.
 const LeastSample = 20
 
 // vectorSample is SampleSize for vectors with a usual pair of labels, about which there is
@@ -217,9 +214,9 @@ func (d *Discovery) labelsKnown() bool {
 	return known || d.label == ""
 }
 
-// Usable reports whether the records seen so far will do if no more come for now: there
-// are LeastSample that can be read, and two labels among them. More records give a better
-// schema, so this is for streams that would take long to bring SampleSize.
+// Usable reports whether the records seen suffice: there are LeastSample that can be read,
+// and two labels among them. More records give a better schema, so this is for streams
+// that would take long to bring SampleSize.
 func (d *Discovery) Usable() bool {
 	c := *d
 	c.labels.numbers, c.labels.texts = maps.Clone(d.labels.numbers), maps.Clone(d.labels.texts)
@@ -262,45 +259,6 @@ func (d *Discovery) count() {
 				d.labels.add(&e[i].Cell)
 			}
 		}
-	}
-}
-
-// LookLabel is Look for a record of a topic of labels.
-func (d *Discovery) LookLabel(value []byte) bool {
-	enough, _ := d.LookLabelRecord(context.Background(), &stream.Record{Value: value})
-	return enough
-}
-
-// LookLabelRecord is LookRecord for a record of a topic of labels.
-func (d *Discovery) LookLabelRecord(ctx context.Context, rec *stream.Record) (enough bool, err error) {
-	err = d.apart.read(ctx, rec, func(c *events.Cell, field, id string) error {
-		if field == "" {
-			aloneLabel(c)
-		}
-		if d.first == nil {
-			d.first = rec.Value
-		}
-		if c.Kind > events.Null {
-			d.labelled++
-		}
-		if id != "" {
-			d.labelIDs++
-		}
-		d.labels.add(c)
-		return nil
-	})
-	var bad *stream.FieldError
-	if err != nil && !errors.As(err, &bad) {
-		return false, err
-	}
-	return d.enough(), nil
-}
-
-// aloneLabel turns the text of a label that is alone into what it stands for.
-func aloneLabel(c *events.Cell) {
-	var value events.Cell
-	if p := (jsonText{b: c.Text}); readCell(&p, &value, "y", 1) == nil && p.i == len(p.b) {
-		*c = value
 	}
 }
 
@@ -430,20 +388,6 @@ func (d *Discovery) lookWire(ctx context.Context, rec *stream.Record) error {
 	return nil
 }
 
-// textLabel turns a text into the number or boolean that it stands for, if any.
-func textLabel(c *events.Cell) {
-	switch text := string(c.Text); text {
-	case "true":
-		c.Kind, c.Num = events.Bool, 1
-	case "false":
-		c.Kind, c.Num = events.Bool, 0
-	default:
-		if v, err := strconv.ParseFloat(text, 64); err == nil && v-v == 0 {
-			c.Kind, c.Num = events.Number, v
-		}
-	}
-}
-
 // lookVector looks at a record of the codecs libsvm and msgpack, of which only the label
 // is to be found out.
 func (d *Discovery) lookVector(value []byte) {
@@ -455,40 +399,6 @@ func (d *Discovery) lookVector(value []byte) {
 	if errors.As(d.vectors.Decode(rest, &ex), &bad) && bad.Field != "y" {
 		d.keep(nil, nil, bad, false)
 	}
-}
-
-// vectorLabel returns the label of a record of the codec libsvm or msgpack, absent if
-// there is none, and the record with a label that can be read for sure if the codec is
-// libsvm.
-func vectorLabel(codec string, value []byte) (label events.Cell, rest []byte) {
-	if codec == "libsvm" {
-		text, features, _ := strings.Cut(strings.TrimLeft(string(trimLine(value)), " \t"), " ")
-		if text == "" || strings.Contains(text, ":") {
-			return label, value
-		}
-		label = events.Cell{Kind: events.Text, Text: []byte(text)}
-		textLabel(&label)
-		return label, []byte("0 " + features)
-	}
-	var m map[string]any
-	if mp.Unmarshal(value, &m) != nil {
-		return label, value
-	}
-	switch y := m["y"].(type) {
-	case nil:
-	case string:
-		label = events.Cell{Kind: events.Text, Text: []byte(y)}
-	case bool:
-		label.Kind = events.Bool
-		if y {
-			label.Num = 1
-		}
-	default:
-		if v, err := strconv.ParseFloat(fmt.Sprint(y), 64); err == nil {
-			label = events.Cell{Kind: events.Number, Num: v}
-		}
-	}
-	return label, value
 }
 
 // Decide returns the options of the codec: those of the Discovery, with Labels and Schema
@@ -528,30 +438,6 @@ func (d *Discovery) Decide() (Options, error) {
 		}
 	}
 	return o, nil
-}
-
-// checkApart returns an error if labels come in a topic of their own and cannot be found
-// there.
-func (d *Discovery) checkApart() error {
-	if !d.o.Unlabelled {
-		return nil
-	}
-	var fields []string
-	if list, err := jsonFields(d.first); err == nil {
-		for i := range list[:min(len(list), 8)] {
-			fields = append(fields, list[i].Name)
-		}
-	}
-	has := "its first record has the fields " + strings.Join(fields, ", ")
-	switch {
-	case d.first != nil && d.labelled == 0:
-		return fmt.Errorf("no record of the topic of labels has a field %s: name the label with --labels-field; %s", cmp.Or(d.o.LabelsField, strings.Join(usual, ", ")), has)
-	case d.first != nil && d.o.LabelsID != "" && d.labelIDs == 0:
-		return fmt.Errorf("no record of the topic of labels has a field %s to join by: say what it is called there with --join FIELD=OTHER; %s", d.o.LabelsID, has)
-	case d.o.Labels == Auto && d.o.Task != "regress" && !d.labels.any():
-		return fmt.Errorf("no label has come with the first %d examples, so it is not known what the labels are: say so with --labels, such as --labels false,true", d.records)
-	}
-	return nil
 }
 
 // better reports whether clearly more records can be read as events of the schema than as

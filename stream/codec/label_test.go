@@ -114,8 +114,9 @@ func TestDiscoveryAwaitsLabels(t *testing.T) {
 		t.Errorf("without labels: %v", err)
 	}
 	for i := range vectorSample {
-		if enough := d.LookLabel(fmt.Appendf(nil, `{"id":"%d","fraud":%v}`, i, i == 100)); enough != (i == vectorSample-1) {
-			t.Fatalf("enough is known after %d labels: %v", i+1, enough)
+		rec := &stream.Record{Value: fmt.Appendf(nil, `{"id":"%d","fraud":%v}`, i, i == 100)}
+		if enough, err := d.LookLabel(t.Context(), rec); err != nil || enough != (i == vectorSample-1) {
+			t.Fatalf("enough is known after %d labels: %v, %v", i+1, enough, err)
 		}
 	}
 	o, err := d.Decide()

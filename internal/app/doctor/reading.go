@@ -142,7 +142,7 @@ func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec,
 			}
 		}
 		for i := range r.labels {
-			if _, err := d.LookLabelRecord(ctx, &r.labels[i]); err != nil {
+			if _, err := d.LookLabel(ctx, &r.labels[i]); err != nil {
 				return nil, err
 			}
 		}
