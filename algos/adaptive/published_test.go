@@ -3,6 +3,7 @@ package adaptive
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -162,6 +163,49 @@ func TestNotAlone(t *testing.T) {
 
 // What is published is no worse than the rates of the classes in the long run, whatever the
 // stream: labels turn after random lengths, with each version, or with each version that
+// TestCapsFollowTheBest: whatever the losses of the caps, the Hedge over them is no worse than
+// the best one by more than the bound of AdaHedge (de Rooij et al., Theorem 8), and the
+// advantage that the first one has.
+func TestCapsFollowTheBest(t *testing.T) {
+	const versions, most = 2000, 6 * effective // a version's losses, in nats
+	r := rand.New(rand.NewPCG(3, 9))
+	for name, losses := range map[string]func(w []float64, i int) float64{
+		"of what is trusted most": func(w []float64, i int) float64 {
+			if w[i] == slices.Max(w) {
+				return most
+			}
+			return 0
+		},
+		"at random": func([]float64, int) float64 { return most * float64(r.IntN(2)) },
+		"of one": func(_ []float64, i int) float64 {
+			if i == 0 {
+				return most * r.Float64()
+			}
+			return most * float64(r.IntN(2))
+		},
+	} {
+		p := newBoard(64).published
+		p.versions, p.next = 1, p.every+1
+		mean, sums := 0.0, make([]float64, numCaps)
+		for range versions {
+			p.mix = p.mixture()
+			weights := p.mix[numRules:]
+			for i, w := range weights {
+				loss := losses(weights, i)
+				p.sums[numRules+i] = loss
+				mean, sums[i] = mean+w*loss, sums[i]+loss
+			}
+			p.count = effective
+			p.settle()
+		}
+		k := math.Log(float64(numCaps))
+		bound := most*math.Sqrt(versions*k) + most*(4*k/3+2) + capPrior/p.capRate()
+		if regret := mean - slices.Min(sums); regret > bound {
+			t.Errorf("losses %s: %.0f above the best cap, want at most %.0f", name, regret, bound)
+		}
+	}
+}
+
 // trusts the best expert.
 func TestNoWorseThanTheRates(t *testing.T) {
 	for seed := range uint64(6) {
