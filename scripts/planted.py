@@ -35,7 +35,7 @@ DEFECTS = [
      [("internal/engine/persist.go", "if r.DeadLetters != nil {\n\t\tif err := r.DeadLetters.Flush(r.after); err != nil && r.Tolerance != TolerateAll {",
        "if r.DeadLetters != nil {\n\t\tif err := error(nil); err != nil && r.Tolerance != TolerateAll {")]),
     ("letters-sent-again", "dead letters sent after the checkpoint are sent again after a restart",
-     [("internal/deadletter/queue.go", "d.sent[l.Origin()] = l.Timestamp", "_ = l")]),
+     [("internal/deadletter/queue.go", "d.sent[l.Origin()] = sentLetter{stream.Partition{Topic: r.Topic, ID: r.Partition}, r.Offset, l.Timestamp}", "_ = l")]),
     ("letters-not-looked-for", "letters whose transaction was interrupted are written again, whether they are there or not",
      [("internal/deadletter/queue.go", "bool { return found[keyOf(&r)] }", "bool { return false && found[keyOf(&r)] }")]),
     ("endless-write", "a write in a transaction does not end with its context",

@@ -85,6 +85,7 @@ type leastSquares struct {
 	env   algos.Env
 	feats *rff.Features // nil until gamma is known, and with the linear kernel
 	dim   int           // of the examples
+	of    int           // what dim was at the last solution; the model has it
 	sums  *normal.Sums
 	wait  int // examples since the last solution
 	steps uint64
@@ -312,7 +313,7 @@ func (l *leastSquares) Step(ctx context.Context) (algos.Report, error) {
 	if err != nil {
 		return algos.Report{}, err
 	}
-	l.sol, l.wait = sol, 0
+	l.sol, l.of, l.wait = sol, l.dim, 0
 	l.steps++
 	l.model = l.modelOf(sol.X)
 	return l.Report(), nil
@@ -347,8 +348,14 @@ func (l *leastSquares) ridge() []float64 {
 }
 
 // modelOf returns the model with the coefficients x of each head. Classes that have
-// come since the solution have a constant score, and before the first one all 0.
+// come since the solution have a constant score, and before the first one all 0. Until
+// then the model has no width either that the examples alone determine: it changes with
+// solutions only, so that a restart restores the one that has been published.
 func (l *leastSquares) modelOf(x []float64) algos.Model {
+	feats := l.feats
+	if len(x) == 0 && math.IsNaN(l.opt.Gamma) {
+		feats = nil
+	}
 	size, beta := l.sums.Dim(), float64(float32(math.Sqrt(l.opt.Bias)))
 	parts, flat := make([]*rffmodel.Model, l.sums.Heads()), make([]algos.Model, l.sums.Heads())
 	for k := range parts {
@@ -368,8 +375,8 @@ func (l *leastSquares) modelOf(x []float64) algos.Model {
 			flat[k] = model.NewLinear(w, offset)
 			continue
 		}
-		parts[k] = &rffmodel.Model{Feats: l.feats, Dim: l.dim, Coef: c[1:], Scale: 1, Offset: offset}
-		if l.feats == nil {
+		parts[k] = &rffmodel.Model{Feats: feats, Dim: l.of, Coef: c[1:], Scale: 1, Offset: offset}
+		if feats == nil {
 			parts[k].Coef = nil
 		}
 	}
@@ -431,6 +438,14 @@ func (l *leastSquares) fields(f *state.Fields) {
 	f.Float64s("x", &l.sol.X)
 	f.Float64("objective", &l.sol.Objective)
 	f.Float64("norm", &l.sol.Norm)
+	if f.Decoding() {
+		if l.of = 0; l.steps > 0 {
+			l.of = l.dim
+		}
+	}
+	if f.Decoding() && f.Next("solved_dim") || !f.Decoding() && l.steps > 0 && l.of != l.dim {
+		f.Int("solved_dim", &l.of)
+	}
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
@@ -439,7 +454,7 @@ func (l *leastSquares) fields(f *state.Fields) {
 	case !l.fits(size) || n < heads || heads == 1 && n != 1:
 		f.Fail("sums", fmt.Errorf("%d features, %d targets, want %d and %d", size, n, l.opt.Features+1, heads))
 		return
-	case len(l.sol.X) > n*size || len(l.sol.X)%size != 0 || l.steps > 0 && (gamma == 0 && !l.opt.linear() || len(l.sol.X) == 0) || l.wait < 0 || l.dim < 0:
+	case len(l.sol.X) > n*size || len(l.sol.X)%size != 0 || l.steps > 0 && (gamma == 0 && !l.opt.linear() || len(l.sol.X) == 0) || l.wait < 0 || l.of < 0 || l.dim < l.of:
 		f.Fail("x", fmt.Errorf("%d coefficients of %d targets after %d solutions", len(l.sol.X), n, l.steps))
 		return
 	}

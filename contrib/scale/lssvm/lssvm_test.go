@@ -1,6 +1,7 @@
 package lssvm
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -283,5 +284,37 @@ func TestLSLinear(t *testing.T) {
 				t.Fatalf("%s: f = %v, want %v", task, f, g)
 			}
 		}
+	}
+}
+
+// An example with more features than those of the solution does not change the model,
+// here and in a learner that is restored.
+func TestLSWidthOfTheSolution(t *testing.T) {
+	options := map[string]string{"features": "64", "gamma": "1"}
+	l, err := Spec.New(algos.Env{Task: algos.Classify, Classes: 2}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(n int, val ...float32) {
+		for i := range n {
+			algostest.Feed(t, l, &stream.Example{X: stream.Vec{Val: val}, Y: float64(1 - i%2*2), Labelled: true, Weight: 1})
+		}
+	}
+	add(100, .5, 1)
+	before := algostest.Bytes(t, l.Model())
+	add(1, .5, 1, 2)
+	back, err := Spec.New(algos.Env{Task: algos.Classify, Classes: 2}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := algostest.Bytes(t, l)
+	if err := back.UnmarshalBinary(state); err != nil {
+		t.Fatal(err)
+	}
+	if l.Report().Step == 0 || l.Model().Info().Dim != 2 || !bytes.Equal(before, algostest.Bytes(t, l.Model())) {
+		t.Errorf("the model has %d features after %d solutions", l.Model().Info().Dim, l.Report().Step)
+	}
+	if !bytes.Equal(before, algostest.Bytes(t, back.Model())) || !bytes.Equal(state, algostest.Bytes(t, back)) {
+		t.Error("a restart changes the model")
 	}
 }
