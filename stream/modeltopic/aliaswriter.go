@@ -162,9 +162,9 @@ func (w *AliasWriter) Delete(ctx context.Context, version uint64) error {
 	if len(recs) == 0 {
 		return nil
 	}
-	epoch := w.epoch()
+	moved := w.moves()
 	return topiclog.Append(ctx, topiclog.Entry{Log: &w.log, Records: recs, Check: func() (bool, error) {
-		if w.epoch() != epoch {
+		if moved() {
 			return false, errMoved
 		}
 		return false, nil
@@ -237,12 +237,21 @@ func (w *AliasWriter) trusts(s *slot) bool {
 	return e.verify(s.cur.Payload, s.about.signature, keys) == nil
 }
 
+// moves returns a function that reports whether the topic has been found to hold
+// something else since. The epoch alone does not tell: a scan may end between two records
+// of a promotion.
+func (w *AliasWriter) moves() func() bool {
+	epoch, now, before := w.epoch(), w.now.cur, w.before.cur
+	return func() bool { return w.epoch() != epoch || w.now.cur != now || w.before.cur != before }
+}
+
 // errMoved says that somebody else has promoted meanwhile.
 var errMoved = errors.New("the alias has been moved")
 
 // promote makes the alias stand for u. The topic has just been scanned.
 func (w *AliasWriter) promote(ctx context.Context, u *stream.Update, why stream.Promotion) error {
 	for {
+		moved := w.moves()
 		cur, had := w.now.cur, uint64(0)
 		if cur != nil {
 			had = cur.Version
@@ -284,7 +293,7 @@ func (w *AliasWriter) promote(ctx context.Context, u *stream.Update, why stream.
 				}
 			}
 			switch {
-			case w.epoch() == epoch:
+			case !moved():
 				return false, nil
 			case w.holds(u):
 				return true, nil

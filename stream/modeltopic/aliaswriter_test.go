@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/topiclog"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/vmihailenco/msgpack/v5"
 )
@@ -203,6 +205,55 @@ func TestPromoteAtOnce(t *testing.T) {
 	if epoch != n*each {
 		t.Errorf("%d promotions, not %d", epoch, n*each)
 	}
+}
+
+// A promoter whose last look at the topic ended within a promotion, as it does when that
+// one is just being written, looks again.
+func TestPromoteAfterHalf(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Topic(t, brokers, 1, nil)
+	o := AliasOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000}
+	first, second := promoter(t, o), promoter(t, o)
+	promote := func(w *AliasWriter, v uint64) {
+		t.Helper()
+		if err := w.Promote(t.Context(), update("m", 1, v, 3000), stream.Promotion{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	promote(first, 1)
+	promote(first, 2)
+	var half int64 // the second chunk of version 2
+	for _, r := range kafkatest.ReadAll(t, brokers, topic, kgo.FetchIsolationLevel(kgo.ReadCommitted())) {
+		if e, err := decodeEnvelope(r.Value, 1<<20); err == nil && e.Model == "m@champion" && e.Version == 2 && e.chunk == 1 {
+			half = r.Offset
+		}
+	}
+	second.log.Writer = &halfScan{second.log.Writer, half}
+	promote(second, 3)
+	now, before, err := promoter(t, o).Held(t.Context())
+	if err != nil || half == 0 || now.Version != 3 || now.Epoch != 3 || before.Version != 2 {
+		t.Errorf("version %d, epoch %d, after version %d; %v", now.Version, now.Epoch, before.Version, err)
+	}
+}
+
+// halfScan is a Writer whose first scan ends at an offset.
+type halfScan struct {
+	topiclog.Writer
+	end int64
+}
+
+func (w *halfScan) Scan(ctx context.Context, topics []string, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error) {
+	end := w.end
+	w.end = math.MaxInt64
+	ends, err := w.Writer.Scan(ctx, topics, from, func(r *stream.Record) {
+		if r.Offset < end {
+			take(r)
+		}
+	})
+	for p, n := range ends {
+		ends[p] = min(n, end)
+	}
+	return ends, err
 }
 
 // followers are subscribers that promise never to be without a model.
