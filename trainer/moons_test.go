@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/streamsvm/streamsvm/internal/app/broker"
+	"github.com/streamsvm/streamsvm/contrib/broker"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"

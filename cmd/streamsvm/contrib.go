@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 
+	_ "github.com/streamsvm/streamsvm/contrib/demo" // adds its commands
 	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/contrib/registry"
 	_ "github.com/streamsvm/streamsvm/contrib/scale" // adds its commands

@@ -11,7 +11,7 @@ import (
 )
 
 func init() {
-	contrib.Commands = func(w contrib.Wiring) []*cli.Command {
+	contrib.Commands["Scale out"] = func(w contrib.Wiring) []*cli.Command {
 		return []*cli.Command{siftCommand(w), sumCommand(w), solveCommand()}
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// Commands returns the commands of package contrib/scale, which sets it. It is nil in
-// a build without that package.
-var Commands func(Wiring) []*cli.Command
+// Commands has the commands of the packages in contrib, by the heading under which
+// --help lists them. A package adds its own when it is imported.
+var Commands = map[string]func(Wiring) []*cli.Command{}
 
 // Wiring is what the commands share with others of the program. Each function
 // defines flags, and returns a function that uses their values.
