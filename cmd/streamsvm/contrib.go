@@ -5,10 +5,15 @@ package main
 import (
 	"errors"
 
-	_ "github.com/streamsvm/streamsvm/contrib/demo" // adds its commands
 	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/contrib/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/scale" // adds its commands
+
+	// These add commands and a learner.
+	_ "github.com/streamsvm/streamsvm/contrib/demo"
+	_ "github.com/streamsvm/streamsvm/contrib/dlq"
+	_ "github.com/streamsvm/streamsvm/contrib/ridge"
+	_ "github.com/streamsvm/streamsvm/contrib/scale"
+	_ "github.com/streamsvm/streamsvm/contrib/topics"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 

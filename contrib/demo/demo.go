@@ -55,9 +55,9 @@ const (
 var streamSet = map[string]string{"squares": "4", "rotation": "0.0000005"}
 
 func init() {
-	contrib.Commands["Try it out"] = func(w contrib.Wiring) []*cli.Command {
+	contrib.Add(contrib.TryOut, func(w contrib.Wiring) []*cli.Command {
 		return []*cli.Command{demoCommand(w.Exit), brokerCommand()}
-	}
+	})
 }
 
 // demoCommand returns the command demo. exit gives errors of kafkaio their exit codes.
