@@ -191,7 +191,7 @@ func TestBareGoroutines(t *testing.T) {
 	}
 }
 
-// Only cmd/streamsvm/contrib.go imports what is in contrib, and only in builds
+// Only cmd/streamsvm/contrib.go and inference.go import what is in contrib, and only in builds
 // without the tag core. Tests may use the broker.
 func TestContrib(t *testing.T) {
 	for pkg, deps := range imports(t) {
