@@ -191,8 +191,8 @@ func TestBareGoroutines(t *testing.T) {
 	}
 }
 
-// Only cmd/streamsvm/contrib.go and inference.go import what is in contrib, and only in builds
-// without the tag core. Tests may use the broker.
+// Only cmd/streamsvm imports what is in contrib, in files that builds with the tag core
+// leave out. Tests may use the broker.
 func TestContrib(t *testing.T) {
 	for pkg, deps := range imports(t) {
 		for _, dep := range deps {

@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
-	"github.com/streamsvm/streamsvm/stream/synth"
+	"github.com/streamsvm/streamsvm/contrib/synth"
 )
 
 // moons returns n examples of two half moons.

@@ -17,8 +17,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
-// A build with -tags core leaves this file out, and inference.go, which imports contrib/oip.
-// No other file imports contrib.
+// A build with -tags core leaves this file out, and generate.go and inference.go, which
+// import contrib/synth and contrib/oip. No other file imports contrib.
 
 func init() {
 	newRegistry = func(o registryOptions) (schemaRegistry, error) { return registry.New(registry.Options(o)) }

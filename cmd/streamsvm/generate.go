@@ -1,3 +1,5 @@
+//go:build !core
+
 package main
 
 import (
@@ -10,12 +12,17 @@ import (
 	"text/tabwriter"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
-	"github.com/streamsvm/streamsvm/stream/synth"
 )
+
+func init() {
+	contrib.Add(contrib.TryOut, func(contrib.Wiring) []*cli.Command { return []*cli.Command{generateCommand()} })
+}
 
 func generateCommand() *cli.Command {
 	return &cli.Command{

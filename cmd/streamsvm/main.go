@@ -63,7 +63,7 @@ Flags override the environment, and the environment overrides the file.`,
 		Version: version.Text, CodeOf: exitCode, Removed: removed,
 		Commands: slices.Concat(
 			cli.Topic("The three commands you need", trainCommand(), predictCommand(), replayCommand()),
-			cli.Topic(contrib.TryOut, append(contribCommands(contrib.TryOut), generateCommand())...),
+			cli.Topic(contrib.TryOut, contribCommands(contrib.TryOut)...),
 			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand()),
 			cli.Topic("Manage models", modelCommand()),
 			cli.Topic(contrib.Topics, append(contribCommands(contrib.Topics), copyCommand())...),

@@ -17,7 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/synth"
+	"github.com/streamsvm/streamsvm/contrib/synth"
 )
 
 // values returns all metrics as name{label values} → value; of a histogram the
