@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 
 	"github.com/streamsvm/streamsvm/contrib/broker"
+	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
-	"github.com/streamsvm/streamsvm/contrib/synth"
 )
 
 // moons returns n examples of two half moons.

@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/time/rate"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/contrib/synth"
@@ -128,19 +129,19 @@ func (g *generate) run(ctx context.Context) error {
 		end = g.skip + g.count
 	}
 	src := synth.NewSource(gen, enc, end)
-	pc := &pace{rate: g.rate}
+	due := limiter(g.rate)
 	prog := startProgress(c, "generating %s as %s: to %s", c.Args[0], name, cmp.Or(unless(g.topic == "", "topic "+g.topic+" at "+strings.Join(g.brokers, ",")), unless(g.out == "-", g.out), "standard output"))
 	defer prog.stopped()
 	prog.total = g.count
 	if g.topic == "" {
-		return g.write(ctx, prog, src, enc, pc)
+		return g.write(ctx, prog, src, enc, due)
 	}
 	p, err := g.topicFlags.open(ctx, c, nil)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	err = pump(ctx, c, prog, src, p, g.topic, pc)
+	err = pump(ctx, c, prog, src, p, g.topic, due)
 	if g.count == 0 && ctx.Err() != nil {
 		return nil
 	}
@@ -148,7 +149,7 @@ func (g *generate) run(ctx context.Context) error {
 }
 
 // write writes the stream to a file or standard output.
-func (g *generate) write(ctx context.Context, prog *progress, src stream.Source, enc codec.Codec, pc *pace) error {
+func (g *generate) write(ctx context.Context, prog *progress, src stream.Source, enc codec.Codec, due *rate.Limiter) error {
 	out, done := g.c.Out, func() error { return nil }
 	if g.out != "-" {
 		var err error
@@ -168,7 +169,7 @@ func (g *generate) write(ctx context.Context, prog *progress, src stream.Source,
 		err = put(h)
 	}
 	if err == nil {
-		err = paced(ctx, prog, src, pc, func(recs []stream.Record) error {
+		err = paced(ctx, prog, src, due, func(recs []stream.Record) error {
 			for i := range recs {
 				if err := put(recs[i].Value); err != nil {
 					return err
