@@ -191,17 +191,17 @@ func TestBareGoroutines(t *testing.T) {
 	}
 }
 
-// Only cmd/streamsvm/contrib.go imports what is in contrib, and only in builds
-// without the tag core.
+// Only cmd/streamsvm imports what is in contrib, in files that builds with the tag core
+// leave out. Tests may use the broker.
 func TestContrib(t *testing.T) {
 	for pkg, deps := range imports(t) {
 		for _, dep := range deps {
-			if strings.HasPrefix(dep, "contrib/") && !strings.HasPrefix(pkg, "contrib/") && pkg != "cmd/streamsvm" {
+			if strings.HasPrefix(dep, "contrib/") && !strings.HasPrefix(pkg, "contrib/") && pkg != "cmd/streamsvm" && !strings.HasPrefix(pkg, "internal/testkit/") {
 				t.Errorf("%s imports %s", pkg, dep)
 			}
 		}
 	}
-	optional := []string{"github.com/twmb/avro", "github.com/bufbuild/protocompile"}
+	optional := []string{"github.com/twmb/franz-go/pkg/kfake", "github.com/twmb/avro", "github.com/bufbuild/protocompile"}
 	for pkg := range imports(t) {
 		if strings.HasPrefix(pkg, "contrib/") {
 			optional = append(optional, module+"/"+pkg)

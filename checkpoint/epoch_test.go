@@ -82,7 +82,7 @@ func TestOlderSnapshotDamaged(t *testing.T) {
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") || !strings.Contains(text, filepath.Base(paths[1])) || !strings.Contains(text, "checksum") {
 		t.Errorf("the log is %q, want a warning about %s", text, paths[1])
 	}
-	if bad := s.Skipped(); len(bad) > 0 {
+	if bad := s.skipped; len(bad) > 0 {
 		t.Errorf("skipped: %v", bad)
 	}
 	save(t, s, 4)

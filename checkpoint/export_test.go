@@ -34,3 +34,9 @@ func (f syncedFile) Sync() error {
 	f.sync()
 	return f.File.Sync()
 }
+
+// readFile reads the snapshot at path.
+func readFile(path string) (*Snapshot, error) {
+	s := Store{fs: osFS{}}
+	return s.read(path)
+}

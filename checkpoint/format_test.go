@@ -85,7 +85,7 @@ func TestGolden(t *testing.T) {
 	if !bytes.Equal(b, golden) {
 		t.Errorf("format %d has changed without a new version number", Format)
 	}
-	got, err := ReadFile(path)
+	got, err := readFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,8 +113,8 @@ func TestKilled(t *testing.T) {
 		_ = p.cmd.Wait() // it was killed
 		s := open(t, dir, Options{})
 		n := load(t, s)
-		if n < max(last, found) || len(s.Skipped()) > 0 {
-			t.Fatalf("round %d: found %d, %d was reported; skipped %v", round, n, max(last, found), s.Skipped())
+		if n < max(last, found) || len(s.skipped) > 0 {
+			t.Fatalf("round %d: found %d, %d was reported; skipped %v", round, n, max(last, found), s.skipped)
 		}
 		found = n
 	}

@@ -22,9 +22,6 @@ import (
 type Options struct {
 	// Retain is the number of snapshots to keep; 0 means 3.
 	Retain int
-	// StartFresh makes Load return nil instead of ErrNoValid if there are snapshots
-	// but none of them is valid.
-	StartFresh bool
 	// LockTimeout bounds the wait for the directory's lock, which is held only
 	// briefly; 0 means 30 s.
 	LockTimeout time.Duration
@@ -162,11 +159,10 @@ func (s *Store) Files() ([]string, error) {
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // Load returns the newest valid snapshot. Files that are damaged or in a newer
-// format are logged, listed by Skipped, and skipped. It returns nil if the
+// format are logged and skipped. It returns nil if the
 // directory has no snapshot, and an error wrapping ErrNoValid if it has some but
-// none is valid, unless Options.StartFresh is set. It also logs older snapshots
-// that are damaged, so that this is known before they are needed. It changes
-// nothing on disk.
+// none is valid. It also logs older snapshots that are damaged, so that this is known
+// before they are needed. It changes nothing on disk.
 func (s *Store) Load() (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,10 +180,6 @@ func (s *Store) Load() (*Snapshot, error) {
 				continue
 			}
 			return nil, fmt.Errorf("checkpoint: the snapshots in %s keep disappearing while they are being read", s.dir)
-		}
-		if err != nil && s.opts.StartFresh {
-			s.opts.Log.Warn("no snapshot is valid, starting from nothing", "dir", s.dir, "files", len(s.skipped))
-			return nil, nil
 		}
 		return nil, err
 	}
@@ -254,20 +246,6 @@ func (s *Store) read(path string) (*Snapshot, error) {
 	}
 	defer f.Close()
 	return read(path, f, size)
-}
-
-// ReadFile reads the snapshot at path. The error is an [*Error] if the file is not
-// a valid snapshot.
-func ReadFile(path string) (*Snapshot, error) {
-	s := Store{fs: osFS{}}
-	return s.read(path)
-}
-
-// Skipped returns the files that the last Load could not use, newest first.
-func (s *Store) Skipped() []*Error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.skipped)
 }
 
 // Save adds a snapshot and returns its path once it is durable. It sets Epoch, Seq,

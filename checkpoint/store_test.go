@@ -90,7 +90,7 @@ func TestSaveAndLoad(t *testing.T) {
 		t.Errorf("files %v, %v", files, err)
 	}
 	for i, f := range files {
-		snap, err := ReadFile(f)
+		snap, err := readFile(f)
 		if err != nil || number(t, snap) != 5-i {
 			t.Errorf("%s: %v, %v", f, snap, err)
 		}
@@ -137,7 +137,7 @@ func TestInvalidFilesAreSkipped(t *testing.T) {
 			if n := load(t, s); n != 1 {
 				t.Errorf("found %d", n)
 			}
-			if sk := s.Skipped(); len(sk) != 1 || sk[0].Path != paths[1] || !errors.Is(sk[0], tt.want) {
+			if sk := s.skipped; len(sk) != 1 || sk[0].Path != paths[1] || !errors.Is(sk[0], tt.want) {
 				t.Errorf("skipped %v", sk)
 			}
 			if l := log.String(); !strings.Contains(l, paths[1]) || !strings.Contains(l, tt.want.Error()) {
@@ -152,8 +152,8 @@ func TestInvalidFilesAreSkipped(t *testing.T) {
 			if files, _ := s.Files(); len(files) != 2 || slices.Contains(files, paths[1]) {
 				t.Errorf("files %v", files)
 			}
-			if n := load(t, s); n != 4 || len(s.Skipped()) != 0 {
-				t.Errorf("found %d, skipped %v", n, s.Skipped())
+			if n := load(t, s); n != 4 || len(s.skipped) != 0 {
+				t.Errorf("found %d, skipped %v", n, s.skipped)
 			}
 		})
 	}
@@ -197,12 +197,11 @@ func TestNoneValid(t *testing.T) {
 	if !errors.Is(err, ErrNoValid) || !errors.Is(err, ErrMagic) || !strings.Contains(err.Error(), "2 files") {
 		t.Errorf("got %v", err)
 	}
-	s = open(t, dir, Options{StartFresh: true})
-	if claim(t, s); load(t, s) != 0 || len(s.Skipped()) != 2 {
-		t.Errorf("skipped %v", s.Skipped())
+	if len(s.skipped) != 2 {
+		t.Errorf("skipped %v", s.skipped)
 	}
 	if save(t, s, 3); load(t, s) != 3 {
-		t.Error("a fresh start does not win over the invalid files")
+		t.Error("a new snapshot does not win over the invalid files")
 	}
 }
 
@@ -216,8 +215,8 @@ func TestOtherNamesAreLeftAlone(t *testing.T) {
 	}
 	save(t, s, 1)
 	save(t, s, 2)
-	if load(t, s) != 2 || len(s.Skipped()) != 0 {
-		t.Errorf("skipped %v", s.Skipped())
+	if load(t, s) != 2 || len(s.skipped) != 0 {
+		t.Errorf("skipped %v", s.skipped)
 	}
 	for _, name := range others {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {

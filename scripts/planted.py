@@ -59,7 +59,7 @@ DEFECTS = [
     ("not-republished", "a restart does not publish the model whose checkpoint was stored last",
      [("trainer/models.go", "if r.snap == nil {\n\t\treturn nil\n\t}\n\tif err := engine.Republish", "if true {\n\t\treturn nil\n\t}\n\tif err := engine.Republish")]),
     ("broker-open-transactions", "the built-in broker, after it was killed, leaves open transactions without an end",
-     [("internal/app/broker/broker.go", "if killed {", "if killed && len(opts) == 0 {")]),
+     [("contrib/broker/broker.go", "if killed {", "if killed && len(opts) == 0 {")]),
     ("position-lost", "a restart begins one partition a record early",
      [("trainer/job.go", "from = r.snap.Header.Offsets", "from = r.snap.Header.Offsets.Clone()\n\t\tfor p, n := range from {\n\t\t\tfrom[p] = max(0, n-1)\n\t\t\tbreak\n\t\t}")]),
     ("order-by-arrival", "a partition that has nothing to deliver yet does not hold the others back",

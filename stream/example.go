@@ -5,7 +5,7 @@
 //
 // It imports no client of any queue. Package stream/codec turns a record's value
 // into an example, stream/fileio and stream/kafkaio are sources and sinks,
-// stream/synth generates synthetic streams.
+// contrib/synth generates synthetic streams.
 //
 // The API is stable.
 package stream

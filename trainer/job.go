@@ -79,16 +79,8 @@ type Job struct {
 	// truncates it to its length at the checkpoint.
 	Recording string
 
-	// Queue is the number of records by which reading may run ahead of learning,
-	// within 64 MiB of values; 0 is 65,536.
-	Queue int
 	// ShutdownTimeout bounds the work after the context has ended; 0 is 25 s.
 	ShutdownTimeout time.Duration
-	// SiftTargetLag matters if the stream has been sifted, see
-	// docs/measured/sift.md: while the records being learned are older than this
-	// and more are waiting, the plan published with each version asks for less of
-	// the stream. 0 is 30 s.
-	SiftTargetLag time.Duration
 	// Unfinished says that the stream is only part of one: when it ends, the
 	// learner does not complete its optimisation, and the next run continues.
 	Unfinished bool
@@ -326,8 +318,7 @@ func (r *run) prepare() error {
 		Decoder: r.run.Decoder, Labels: r.run.Labels, Model: r.Models.Name, FullEvery: r.Models.FullEvery,
 		Tolerance: engine.Tolerance(r.Tolerance), MaxDead: r.MaxDead, SkipTombstones: r.Tombstones == TombstonesSkip,
 		CheckpointInterval: cmp.Or(r.Checkpoints.Interval, 10*time.Second), CheckpointEvery: r.Checkpoints.Every,
-		SiftTargetLag: r.SiftTargetLag,
-		QueueRecords:  r.Queue, ShutdownTimeout: r.ShutdownTimeout, Stop: r.Unfinished, Hooks: hooks, Log: r.Log,
+		ShutdownTimeout: r.ShutdownTimeout, Stop: r.Unfinished, Hooks: hooks, Log: r.Log,
 	}
 	if r.Schemas != nil {
 		r.run.Schemas = r.Schemas.Known

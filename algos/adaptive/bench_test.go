@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/synth"
+	"github.com/streamsvm/streamsvm/contrib/synth"
 )
 
 // BenchmarkParts gives the time that each part of the panel takes for an example,

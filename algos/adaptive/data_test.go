@@ -8,7 +8,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/synth"
+	"github.com/streamsvm/streamsvm/contrib/synth"
 )
 
 func long(t *testing.T) {

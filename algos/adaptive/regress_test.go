@@ -12,7 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/synth"
+	"github.com/streamsvm/streamsvm/contrib/synth"
 )
 
 // friedman returns a stream whose features change their meaning after so many

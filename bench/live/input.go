@@ -9,11 +9,11 @@ import (
 	"os"
 	"strings"
 
+	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
-	"github.com/streamsvm/streamsvm/stream/synth"
 )
 
 // input says what the stream consists of.

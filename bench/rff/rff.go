@@ -21,10 +21,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/synth"
 )
 
 // rowsAtOnce is how many rows of features are computed before they are learned

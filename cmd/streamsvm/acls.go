@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/dlq"
 	"github.com/streamsvm/streamsvm/internal/app/doctor"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
@@ -67,7 +67,7 @@ func printACLs(c *cli.Call, command string, args []string, principal string) err
 	case "model":
 		grants = p.GrantsToPromote()
 	case "dlq":
-		p.Group = cmp.Or(p.Group, dlq.Group)
+		p.Group = cmp.Or(p.Group, deadletter.ReplayGroup)
 		grants = p.GrantsToReplay()
 	}
 	if err == nil && len(grants) == 0 {

@@ -158,7 +158,7 @@ func (r *clusterRun) phase(d *disturbance, kill bool) (lasted, writing time.Dura
 	if d.before != nil {
 		d.before(r)
 	}
-	r.further(rate)
+	r.further(writeRate)
 	r.w.standstill()
 	for _, l := range r.learners {
 		l.train.standstill()
@@ -173,7 +173,7 @@ func (r *clusterRun) phase(d *disturbance, kill bool) (lasted, writing time.Dura
 		}
 	})
 	lasted = time.Since(start)
-	r.further(rate)
+	r.further(writeRate)
 	r.c.Healthy()
 	writing = r.w.standstill()
 	for _, l := range r.learners {
@@ -312,7 +312,7 @@ func clusterTrial(t *testing.T, c *kafkatest.Cluster, d *disturbance, specs []al
 		l.follow = newFollower(t, "--brokers", strings.Join(brokers, ","), "--model-topic", r.models, "--model-name", spec.Name, "--save", l.saved)
 		r.learners = append(r.learners, l)
 	}
-	r.further(2 * rate)
+	r.further(2 * writeRate)
 	r.c.Healthy()
 
 	lasted, writing, killed := r.phase(d, true)

@@ -52,10 +52,10 @@ const (
 	aborted
 )
 
-// rate is how many records the writer sends a second, and transaction how many
+// writeRate is how many records the writer sends a second, and transaction how many
 // are in a transaction.
 const (
-	rate        = 2000
+	writeRate   = 2000
 	transaction = 400
 )
 
@@ -135,7 +135,7 @@ func (w *inputWriter) settle(f fate, ns ...int) {
 // batch is how many records are sent at once, when due says so.
 const batch = 20
 
-func due() *time.Ticker { return time.NewTicker(time.Second * batch / rate) }
+func due() *time.Ticker { return time.NewTicker(time.Second * batch / writeRate) }
 
 func (w *inputWriter) write() {
 	c := w.client()

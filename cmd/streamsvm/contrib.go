@@ -7,11 +7,18 @@ import (
 
 	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/contrib/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/scale" // adds its commands
+
+	// These add commands and a learner.
+	_ "github.com/streamsvm/streamsvm/contrib/demo"
+	_ "github.com/streamsvm/streamsvm/contrib/dlq"
+	_ "github.com/streamsvm/streamsvm/contrib/ridge"
+	_ "github.com/streamsvm/streamsvm/contrib/scale"
+	_ "github.com/streamsvm/streamsvm/contrib/topics"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
-// A build with -tags core leaves this file out. No other file imports contrib.
+// A build with -tags core leaves this file out, and generate.go and inference.go, which
+// import contrib/synth and contrib/oip. No other file imports contrib.
 
 func init() {
 	newRegistry = func(o registryOptions) (schemaRegistry, error) { return registry.New(registry.Options(o)) }

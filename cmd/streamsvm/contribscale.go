@@ -22,8 +22,8 @@ import (
 )
 
 func init() {
-	contribCommands = func() []*cli.Command {
-		return contrib.Commands(contrib.Wiring{Files: defineFiles, Group: defineGroup, Exit: kafkaError})
+	contribCommands = func(heading string) []*cli.Command {
+		return contrib.Commands(heading, contrib.Wiring{Files: defineFiles, Group: defineGroup, Kafka: defineKafka, Exit: kafkaError})
 	}
 }
 

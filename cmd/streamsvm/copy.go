@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/time/rate"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream"
@@ -71,41 +72,13 @@ func (o *topicFlags) open(ctx context.Context, c *cli.Call, by kafkaio.Partition
 	return p, nil
 }
 
-// pace makes records due at a rate.
-type pace struct {
-	rate  float64
-	start time.Time
-	n     int
-}
-
-// wait returns how many of the records, at least one, may go now, after
-// waiting until the first of them is due.
-func (p *pace) wait(ctx context.Context, recs []stream.Record) (int, error) {
-	if p.rate <= 0 {
-		return len(recs), ctx.Err()
+// limiter returns what makes records due at a rate, a tenth of a second of them at a
+// time; nil is as fast as possible.
+func limiter(perSecond float64) *rate.Limiter {
+	if perSecond <= 0 {
+		return nil
 	}
-	now := time.Now()
-	if p.start.IsZero() {
-		p.start = now
-	}
-	due := func(i int) time.Time {
-		return p.start.Add(time.Duration(float64(p.n+i) / p.rate * float64(time.Second)))
-	}
-	if d := due(0).Sub(now); d > 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case now = <-t.C:
-		}
-	}
-	n := 1
-	for n < len(recs) && !due(n).After(now) {
-		n++
-	}
-	p.n += n
-	return n, nil
+	return rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/10, 1)))
 }
 
 func copyCommand() *cli.Command {
@@ -198,7 +171,7 @@ func (o *copying) produce(ctx context.Context, c *cli.Call) error {
 	prog := startProgress(c, "writing %s to topic %s at %s", strings.Join(c.Args, ", "), o.topic, strings.Join(o.brokers, ","))
 	defer prog.stopped()
 	prog.reads(src, false)
-	return pump(ctx, c, prog, watchAge(ctx, src, cfg, o.topic, c.Log), p, o.topic, &pace{rate: o.topicFlags.rate})
+	return pump(ctx, c, prog, watchAge(ctx, src, cfg, o.topic, c.Log), p, o.topic, limiter(o.topicFlags.rate))
 }
 
 // record saves the topics to a recording.
@@ -243,7 +216,7 @@ func partitioner(by string) kafkaio.Partitioner {
 }
 
 // paced hands the records of src to put, when they are due, until it ends.
-func paced(ctx context.Context, p *progress, src stream.Source, pc *pace, put func(recs []stream.Record) error) error {
+func paced(ctx context.Context, p *progress, src stream.Source, due *rate.Limiter, put func(recs []stream.Record) error) error {
 	var recs []stream.Record
 	for {
 		var err error
@@ -255,7 +228,11 @@ func paced(ctx context.Context, p *progress, src stream.Source, pc *pace, put fu
 			return err
 		}
 		for rest := recs; len(rest) > 0; {
-			k, err := pc.wait(ctx, rest)
+			k, err := len(rest), ctx.Err()
+			if due != nil && err == nil {
+				k = min(k, due.Burst())
+				err = due.WaitN(ctx, k)
+			}
 			if err == nil {
 				err = put(rest[:k])
 			}
@@ -269,9 +246,9 @@ func paced(ctx context.Context, p *progress, src stream.Source, pc *pace, put fu
 }
 
 // pump copies src to the topic until it ends.
-func pump(ctx context.Context, c *cli.Call, prog *progress, src stream.Source, p *kafkaio.Producer, topic string, pc *pace) error {
+func pump(ctx context.Context, c *cli.Call, prog *progress, src stream.Source, p *kafkaio.Producer, topic string, due *rate.Limiter) error {
 	start := time.Now()
-	err := paced(ctx, prog, src, pc, func(recs []stream.Record) error {
+	err := paced(ctx, prog, src, due, func(recs []stream.Record) error {
 		for i := range recs {
 			recs[i].Topic = topic
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/dlq"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/internal/testkit/lettertest"
 	"github.com/streamsvm/streamsvm/stream"
@@ -142,7 +142,7 @@ func TestDLQUsage(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d, %q, want %q", u.args, code, u.code, errText, u.want)
 		}
 	}
-	if got := kafkatest.Committed(t, c.brokers, dlq.Group, dead); len(got) != 0 {
+	if got := kafkatest.Committed(t, c.brokers, deadletter.ReplayGroup, dead); len(got) != 0 {
 		t.Errorf("positions have been committed: %v", got)
 	}
 	if out := c.run("dlq", "list", "--config", file); !strings.HasSuffix(out, "1 dead letter in "+dead+": label 1\n") {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/dlq"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/internal/testkit/lettertest"
 	"github.com/streamsvm/streamsvm/stream"
@@ -85,7 +85,7 @@ func TestDLQReplayThenTrain(t *testing.T) {
 	if strings.Count(dry, "\n") != 12 || !strings.HasPrefix(dry, dead+`/0 offset 0 -> `+topic+`: "{\"x\":[0.5,`) {
 		t.Errorf("dry run:\n%s", dry)
 	}
-	if got := kafkatest.ReadAll(t, c.brokers, topic); len(got) != len(recs) || len(kafkatest.Committed(t, c.brokers, dlq.Group, dead)) != 0 {
+	if got := kafkatest.ReadAll(t, c.brokers, topic); len(got) != len(recs) || len(kafkatest.Committed(t, c.brokers, deadletter.ReplayGroup, dead)) != 0 {
 		t.Error("the dry run has changed something")
 	}
 	code, _, errText := streamsvm(t.Context(), append(replay, "--from", "earliest")...)
@@ -172,7 +172,7 @@ func TestDLQReplayKilled(t *testing.T) {
 	if _, err := os.Stat(killer); err != nil {
 		t.Fatal("the repair command has not killed the replay")
 	}
-	if at := kafkatest.Committed(t, brokers, dlq.Group, dead); sum(at) != 1000 {
+	if at := kafkatest.Committed(t, brokers, deadletter.ReplayGroup, dead); sum(at) != 1000 {
 		t.Errorf("committed %v, want %d letters", at, 1000)
 	}
 	must(t, args...)
@@ -263,7 +263,7 @@ func TestDLQReplaySkips(t *testing.T) {
 		t.Errorf("%q have come, want %q", got, want)
 	}
 	// The position is before the letter at which the command failed.
-	if got := kafkatest.Committed(t, c.brokers, dlq.Group, dead); sum(got) != 6 {
+	if got := kafkatest.Committed(t, c.brokers, deadletter.ReplayGroup, dead); sum(got) != 6 {
 		t.Errorf("committed %v, want 6", got)
 	}
 
@@ -303,7 +303,7 @@ func TestDLQReplayInterrupted(t *testing.T) {
 	if code != int(cli.Temporary) {
 		t.Errorf("exit code %d, %s", code, errText)
 	}
-	if got := kafkatest.Committed(t, c.brokers, dlq.Group, dead); sum(got) == 0 || sum(got) >= n {
+	if got := kafkatest.Committed(t, c.brokers, deadletter.ReplayGroup, dead); sum(got) == 0 || sum(got) >= n {
 		t.Errorf("committed %v", got)
 	}
 	must(t, args...)

@@ -1,21 +1,34 @@
+//go:build !core
+
 package main
 
 import (
+	"bufio"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/time/rate"
+
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
-	"github.com/streamsvm/streamsvm/stream/fileio"
-	"github.com/streamsvm/streamsvm/stream/synth"
 )
+
+func init() {
+	contrib.Add(contrib.TryOut, func(contrib.Wiring) []*cli.Command { return []*cli.Command{generateCommand()} })
+}
 
 func generateCommand() *cli.Command {
 	return &cli.Command{
@@ -116,19 +129,19 @@ func (g *generate) run(ctx context.Context) error {
 		end = g.skip + g.count
 	}
 	src := synth.NewSource(gen, enc, end)
-	pc := &pace{rate: g.rate}
+	due := limiter(g.rate)
 	prog := startProgress(c, "generating %s as %s: to %s", c.Args[0], name, cmp.Or(unless(g.topic == "", "topic "+g.topic+" at "+strings.Join(g.brokers, ",")), unless(g.out == "-", g.out), "standard output"))
 	defer prog.stopped()
 	prog.total = g.count
 	if g.topic == "" {
-		return g.write(ctx, prog, src, enc, pc)
+		return g.write(ctx, prog, src, enc, due)
 	}
 	p, err := g.topicFlags.open(ctx, c, nil)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	err = pump(ctx, c, prog, src, p, g.topic, pc)
+	err = pump(ctx, c, prog, src, p, g.topic, due)
 	if g.count == 0 && ctx.Err() != nil {
 		return nil
 	}
@@ -136,44 +149,67 @@ func (g *generate) run(ctx context.Context) error {
 }
 
 // write writes the stream to a file or standard output.
-func (g *generate) write(ctx context.Context, prog *progress, src stream.Source, enc codec.Codec, pc *pace) error {
-	var w *fileio.Writer
+func (g *generate) write(ctx context.Context, prog *progress, src stream.Source, enc codec.Codec, due *rate.Limiter) error {
+	out, done := g.c.Out, func() error { return nil }
+	if g.out != "-" {
+		var err error
+		if out, done, err = create(g.out); err != nil {
+			return err
+		}
+	}
 	put := func(value []byte) error {
 		if enc.Name() != "msgpack" {
 			value = append(value, '\n')
 		}
-		_, err := g.c.Out.Write(value)
+		_, err := out.Write(value)
 		return err
 	}
-	if g.out != "-" {
-		var err error
-		if w, err = fileio.Create(g.out, enc); err != nil {
-			return err
-		}
-		defer w.Close()
-		put = w.WriteValue
+	var err error
+	if h := enc.Header(); h != nil && g.out != "-" {
+		err = put(h)
 	}
-	err := paced(ctx, prog, src, pc, func(recs []stream.Record) error {
-		for i := range recs {
-			if err := put(recs[i].Value); err != nil {
-				return err
+	if err == nil {
+		err = paced(ctx, prog, src, due, func(recs []stream.Record) error {
+			for i := range recs {
+				if err := put(recs[i].Value); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
+	closed := done()
 	if err != nil && ctx.Err() != nil {
 		if g.count > 0 {
 			return cli.Failf(cli.Temporary, "interrupted")
 		}
 		err = nil
 	}
-	if err == nil && w != nil {
-		err = w.Close()
-	}
-	if err == nil {
+	if err = cmp.Or(err, closed); err == nil {
 		say(g.c, "%d records", prog.records.Load())
 	}
 	return err
+}
+
+// create creates a file, compressed if its name ends in .gz or .zst. done ends it.
+func create(path string) (out io.Writer, done func() error, err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := bufio.NewWriterSize(f, 64<<10)
+	var z io.WriteCloser
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".gz":
+		z = gzip.NewWriter(b)
+	case ".zst":
+		if z, err = zstd.NewWriter(b, zstd.WithEncoderConcurrency(1)); err != nil {
+			return nil, nil, errors.Join(err, f.Close())
+		}
+	default:
+		return b, func() error { return errors.Join(b.Flush(), f.Close()) }, nil
+	}
+	return z, func() error { return errors.Join(z.Close(), b.Flush(), f.Close()) }, nil
 }
 
 func listStreams(w io.Writer) error {

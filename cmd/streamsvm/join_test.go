@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
-	"github.com/streamsvm/streamsvm/stream/synth"
 )
 
 // apart is a stream whose labels come on a topic of their own.

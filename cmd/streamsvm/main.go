@@ -12,9 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/demo"
-	"github.com/streamsvm/streamsvm/internal/app/dlq"
-	"github.com/streamsvm/streamsvm/internal/app/topics"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/version"
 )
@@ -41,8 +39,9 @@ func main() {
 	os.Exit(code)
 }
 
-// contribCommands returns the commands of packages in contrib.
-var contribCommands = func() []*cli.Command { return nil }
+// contribCommands returns the commands of packages in contrib that are listed under
+// heading.
+var contribCommands = func(heading string) []*cli.Command { return nil }
 
 // program returns all commands.
 func program() *cli.Program {
@@ -64,11 +63,11 @@ Flags override the environment, and the environment overrides the file.`,
 		Version: version.Text, CodeOf: exitCode, Removed: removed,
 		Commands: slices.Concat(
 			cli.Topic("The three commands you need", trainCommand(), predictCommand(), replayCommand()),
-			cli.Topic("Try it out", demo.Command(kafkaError), generateCommand(), brokerCommand()),
+			cli.Topic(contrib.TryOut, contribCommands(contrib.TryOut)...),
 			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand()),
 			cli.Topic("Manage models", modelCommand()),
-			cli.Topic("Topics and records", topics.Command(defineKafka, partitionsUsage), copyCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError})),
-			cli.Topic("Scale out", contribCommands()...),
+			cli.Topic(contrib.Topics, append(contribCommands(contrib.Topics), copyCommand())...),
+			cli.Topic(contrib.ScaleOut, contribCommands(contrib.ScaleOut)...),
 		),
 	}
 }

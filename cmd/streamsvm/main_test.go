@@ -20,6 +20,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/stream/fileio"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -308,5 +309,20 @@ func TestGenerateIsSeeded(t *testing.T) {
 	}
 	if out := must(t, "generate", "moons", "--seed", "5", "--count", "30"); out == whole {
 		t.Error("another seed gave the same stream")
+	}
+	packed := filepath.Join(t.TempDir(), "d.libsvm.zst")
+	must(t, "generate", "moons", "--seed", "4", "--count", "30", "--out", packed, "-q")
+	src, err := fileio.Open([]string{packed}, fileio.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	if recs, err := readAll(t.Context(), src); err != nil || len(recs) != 30 || string(recs[29].Value)+"\n" != whole[strings.LastIndex(whole[:len(whole)-1], "\n")+1:] {
+		t.Errorf("%d records in a .zst: %v", len(recs), err)
+	}
+	if _, err := os.Stat("/dev/full"); err == nil {
+		if code, _, _ := streamsvm(t.Context(), "generate", "moons", "--codec", "json", "--out", "/dev/full"); code == 0 {
+			t.Error("a full disk is not reported")
+		}
 	}
 }

@@ -7,16 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/jsonenc"
-	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -25,36 +24,15 @@ import (
 const defaultMaxRows = 100_000
 
 // routes returns the routes that predict adds to those of every server.
-// internal/app/serve/openapi.json describes them.
+// contrib/oip/openapi.json describes them.
 func (p *predict) routes() map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{
-		"POST /predict":     p.ServeHTTP,
-		"GET /status.json":  p.statusJSON,
-		"GET /openapi.json": p.openAPI,
-
-		// The Open Inference Protocol.
-		"GET /v2": func(w http.ResponseWriter, _ *http.Request) {
-			answerJSON(w, map[string]any{"name": "streamsvm", "version": version.String, "extensions": []string{}})
-		},
-		"GET /v2/health/live": func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, map[string]bool{"live": true}) },
-		"GET /v2/health/ready": func(w http.ResponseWriter, _ *http.Request) {
-			if !p.ready.Load() {
-				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(http.StatusServiceUnavailable)
-			}
-			answerJSON(w, map[string]bool{"ready": p.ready.Load()})
-		},
-		"GET /v2/models/{model}":                           p.modelMetadata,
-		"GET /v2/models/{model}/versions/{version}":        p.modelMetadata,
-		"GET /v2/models/{model}/ready":                     p.modelReady,
-		"GET /v2/models/{model}/versions/{version}/ready":  p.modelReady,
-		"POST /v2/models/{model}/infer":                    p.infer,
-		"POST /v2/models/{model}/versions/{version}/infer": p.infer,
-		"/v2/": func(w http.ResponseWriter, r *http.Request) {
-			refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %s", r.Method, r.URL.Path))
-		},
-	}
+	routes := map[string]http.HandlerFunc{"POST /predict": p.ServeHTTP, "GET /status.json": p.statusJSON}
+	maps.Copy(routes, inferenceRoutes(p))
+	return routes
 }
+
+// inferenceRoutes returns the routes of package contrib/oip.
+var inferenceRoutes = func(*predict) map[string]http.HandlerFunc { return nil }
 
 // answerJSON answers with v, which has a form in JSON.
 func answerJSON(w http.ResponseWriter, v any) {
@@ -293,133 +271,4 @@ func (p *predict) modelName(v *predictor.Version) string {
 	}
 	name := filepath.Base(p.modelFile)
 	return strings.TrimSuffix(name, filepath.Ext(name))
-}
-
-// describe describes the model of s, by default the one in use.
-func (p *predict) describe(m *serve.Model, s *predictor.Scorer) (err error) {
-	if s == nil {
-		if s, err = p.pin(nil); err != nil {
-			return err
-		}
-	}
-	in, err := s.Inputs()
-	if err != nil {
-		return err
-	}
-	v := s.Current()
-	*m = serve.Model{Name: p.modelName(v), Learner: v.Learner(), Labels: s.Labels(), LabelValues: s.LabelValues(), Inputs: in}
-	if v.Update.Version != 0 {
-		m.Version = strconv.FormatUint(v.Update.Version, 10)
-	}
-	return nil
-}
-
-// inUse reports whether a request is about the model and version in use. If not, it
-// has answered.
-func (p *predict) inUse(w http.ResponseWriter, r *http.Request, m *serve.Model) bool {
-	name, number := r.PathValue("model"), r.PathValue("version")
-	switch {
-	case name != m.Name:
-		refuse(w, http.StatusNotFound, fmt.Errorf("there is no model %q, but %q", name, m.Name))
-	case number != "" && m.Version == "":
-		refuse(w, http.StatusNotFound, fmt.Errorf("there is no version %q of %s, which comes from a file and has none", number, m.Name))
-	case number != "" && number != m.Version:
-		refuse(w, http.StatusNotFound, fmt.Errorf("version %q of %s is not loaded, but %s", number, m.Name, m.Version))
-	default:
-		return true
-	}
-	return false
-}
-
-// describeFor describes the model in use, if the request is about it. If not, it
-// has answered.
-func (p *predict) describeFor(w http.ResponseWriter, r *http.Request, m *serve.Model) bool {
-	if !p.ready.Load() {
-		refuse(w, http.StatusServiceUnavailable, errNotReady)
-		return false
-	}
-	if err := p.describe(m, nil); err != nil {
-		refuse(w, http.StatusInternalServerError, err)
-		return false
-	}
-	return p.inUse(w, r, m)
-}
-
-// openAPI describes all routes, for the model in use if there is one.
-func (p *predict) openAPI(w http.ResponseWriter, _ *http.Request) {
-	var m *serve.Model
-	var err error
-	if p.ready.Load() {
-		m = new(serve.Model)
-		err = p.describe(m, nil)
-	}
-	doc, bad := serve.OpenAPI(m)
-	if err = errors.Join(err, bad); err != nil {
-		refuse(w, http.StatusInternalServerError, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(doc)
-}
-
-func (p *predict) modelMetadata(w http.ResponseWriter, r *http.Request) {
-	var m serve.Model
-	if p.describeFor(w, r, &m) {
-		answerJSON(w, m.Metadata())
-	}
-}
-
-func (p *predict) modelReady(w http.ResponseWriter, r *http.Request) {
-	var m serve.Model
-	if p.describeFor(w, r, &m) {
-		answerJSON(w, map[string]any{"name": m.Name, "ready": true})
-	}
-}
-
-// infer answers a request of the Open Inference Protocol.
-func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Inference-Header-Content-Length") != "" {
-		refuseUnread(w, http.StatusUnsupportedMediaType, errors.New("binary tensors are not supported: send values in JSON, with tritonclient by binary_data=False"))
-		return
-	}
-	q := p.begin(w, r, true)
-	if q == nil {
-		return
-	}
-	defer q.end(p)
-	q.inJSON = true
-	if q.fields == predictor.ReportFields {
-		q.fields = predictor.IgnoreFields // the protocol has no place for them
-	}
-	if err := p.describe(&q.model, q.pinned); err != nil {
-		refuse(w, http.StatusInternalServerError, err)
-		return
-	}
-	if !p.inUse(w, r, &q.model) {
-		return
-	}
-	if err := q.infer.Read(&q.model, q.body, p.mostRows()); err != nil {
-		unreadable(w, err)
-		return
-	}
-	if cap(q.body) > admit.Free {
-		q.body = nil // Read has made a copy
-	}
-	// Each of up to three outputs takes about 24 bytes a row, for each class if there
-	// are more than two. They are kept until all are known, then copied into the
-	// response.
-	err := q.reserve(2 * 24 * 3 * q.infer.Len() * max(1, len(q.model.Labels)-1))
-	if err != nil {
-		q.failed(err, false)
-		return
-	}
-	if !q.some(p, q.infer.Batches(&q.model), func() error { q.infer.Add(&q.model, q.Predictions); return nil }) {
-		return
-	}
-	if err := q.Hold(max(q.will, cap(q.body)+q.size()+q.memory())); err != nil {
-		q.failed(err, false)
-		return
-	}
-	q.out = q.infer.Append(q.out[:0], &q.model)
-	q.send("application/json")
 }

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/contrib/oip"
 	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
-	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/internal/version"
@@ -183,7 +183,7 @@ func TestOpenAPI(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	text, err := serve.OpenAPI(nil)
+	text, err := oip.OpenAPI(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/admit"
-	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -30,8 +29,11 @@ type request struct {
 	body     []byte
 	values   [][]byte
 	out      []byte
-	infer    serve.Infer
-	model    serve.Model
+	// tensors is the request in the form of contrib/oip, or nil.
+	tensors interface {
+		Clear()
+		Size() int
+	}
 
 	free    chan *scoring // to which the scorer returns
 	will    int           // bytes that have been reserved for the request
@@ -89,7 +91,11 @@ func (q *request) size() int {
 }
 
 func (q *request) memory() int {
-	return cap(q.out) + 24*cap(q.values) + q.infer.Size()
+	n := cap(q.out) + 24*cap(q.values)
+	if q.tensors != nil {
+		n += q.tensors.Size()
+	}
+	return n
 }
 
 // end releases everything that the request holds. A small one is kept for reuse.
@@ -97,8 +103,10 @@ func (q *request) end(p *predict) {
 	q.rest()
 	q.End()
 	clear(q.values)
-	q.infer.Clear()
-	*q = request{body: q.body, values: q.values, out: q.out, infer: q.infer}
+	if q.tensors != nil {
+		q.tensors.Clear()
+	}
+	*q = request{body: q.body, values: q.values, out: q.out, tensors: q.tensors}
 	if q.kept = cap(q.body) + q.memory(); q.kept <= admit.Free {
 		requests.Put(q)
 	}
@@ -320,7 +328,7 @@ func (q *request) flush(p *predict, contentType string) error {
 // send sends the rest of the answer.
 func (q *request) send(contentType string) {
 	if !q.sent && cap(q.body)+q.memory() > admit.Free { // the request is no longer needed
-		q.body, q.infer, q.kept = nil, serve.Infer{}, 0
+		q.body, q.tensors, q.kept = nil, nil, 0
 		q.Shrink(q.size())
 	}
 	if !q.sent {

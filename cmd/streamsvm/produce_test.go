@@ -21,46 +21,28 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// sent runs the pace over records and returns when each one went.
-func sent(t *testing.T, p *pace, recs []stream.Record) []time.Duration {
-	t.Helper()
-	var at []time.Duration
-	start := time.Now()
-	for len(recs) > 0 {
-		n, err := p.wait(t.Context(), recs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range n {
-			at = append(at, time.Since(start))
-		}
-		recs = recs[n:]
-	}
-	return at
-}
-
-func TestPace(t *testing.T) {
+// TestPaced: records go at the rate, and none after the context has ended.
+func TestPaced(t *testing.T) {
 	recs := make([]stream.Record, 5)
-	for _, c := range []struct {
-		name string
-		pace pace
-		want string
-	}{
-		{"flat out", pace{}, "[0s 0s 0s 0s 0s]"},
-		{"rate", pace{rate: 4}, "[0s 250ms 500ms 750ms 1s]"},
-	} {
+	for perSecond, want := range map[float64]string{0: "[0s 0s 0s 0s 0s]", 4: "[0s 250ms 500ms 750ms 1s]", 20: "[0s 0s 100ms 100ms 150ms]"} {
 		synctest.Test(t, func(t *testing.T) {
-			if got := fmt.Sprint(sent(t, &c.pace, recs)); got != c.want {
-				t.Errorf("%s: sent at %v, want %v", c.name, got, c.want)
+			var at []time.Duration
+			start := time.Now()
+			err := paced(t.Context(), new(progress), newMemory(recs, "t", 1, nil), limiter(perSecond), func(some []stream.Record) error {
+				for range some {
+					at = append(at, time.Since(start))
+				}
+				return nil
+			})
+			if got := fmt.Sprint(at); err != nil || got != want {
+				t.Errorf("%v a second: sent at %v, want %v; %v", perSecond, got, want, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			put := func([]stream.Record) error { cancel(); return nil }
+			if err := paced(ctx, new(progress), newMemory(recs, "t", 2, nil), limiter(perSecond), put); err == nil {
+				t.Error("no error after the context has ended")
 			}
 		})
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, p := range []*pace{{}, {rate: 1, start: time.Now(), n: 1000}} {
-		if _, err := p.wait(ctx, recs); err == nil {
-			t.Error("no error after the context has ended")
-		}
 	}
 }
 

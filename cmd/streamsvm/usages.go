@@ -10,7 +10,7 @@ const (
 	untilEndUsage    = "stop at the ends that the partitions have at the start"
 	rateLimitUsage   = "most `RECORDS` a second to take; 0 takes what there is"
 	groupUsage       = "consumer `GROUP`; its processes share the partitions, and it keeps the positions; of train and copy it only shows the lag"
-	partitionsUsage  = "`NUMBERS` of the partitions to read, by default all; of a command that writes, how many to create the topic with"
+	partitionsUsage  = contrib.PartitionsUsage
 	topicWaitUsage   = "how long to wait for a topic that does not exist, or that holds no model; negative forever"
 	listenUsage      = "`HOST:PORT` for the status page, /metrics, /healthz and /readyz, and for predictions over HTTP; without HOST the loopback interface"
 	limitUsage       = "use only the first `N` records; 0 uses all"

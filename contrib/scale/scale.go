@@ -11,7 +11,7 @@ import (
 )
 
 func init() {
-	contrib.Commands = func(w contrib.Wiring) []*cli.Command {
+	contrib.Add(contrib.ScaleOut, func(w contrib.Wiring) []*cli.Command {
 		return []*cli.Command{siftCommand(w), sumCommand(w), solveCommand()}
-	}
+	})
 }

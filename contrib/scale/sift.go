@@ -95,7 +95,7 @@ const patience = 3 * time.Second
 // run sifts until ctx ends, and then returns nil.
 func (s *sifter) run(ctx context.Context) error {
 	o := s.group.Session
-	all, err := kafkaio.Partitions(ctx, o.Config, o.Topics, o.TopicWait, o.MaxDown)
+	all, err := kafkaio.Partitions(ctx, o.Config, o.Topics, o.TopicWait, 0)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (s *sifter) loop(ctx context.Context, session *kafkaio.Session, ended func(
 // recount counts the partitions of the topics, which must be equally many.
 func (s *sifter) recount(ctx context.Context) error {
 	o := s.group.Session
-	all, err := kafkaio.Partitions(ctx, o.Config, append(slices.Clone(o.Topics), s.topic), 10*time.Second, o.MaxDown)
+	all, err := kafkaio.Partitions(ctx, o.Config, append(slices.Clone(o.Topics), s.topic), 10*time.Second, 0)
 	if err != nil {
 		return err
 	}

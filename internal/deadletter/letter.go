@@ -14,6 +14,10 @@ import (
 // Header begins the names of all headers that a letter has besides its record's.
 const Header = "__streamsvm.errors."
 
+// ReplayGroup is the default consumer group of the command dlq replay, which keeps its
+// position there.
+const ReplayGroup = "streamsvm-dlq"
+
 // The headers. The first five and the reason are always there.
 const (
 	headerTopic     = Header + "topic"

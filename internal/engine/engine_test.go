@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
+	_ "github.com/streamsvm/streamsvm/contrib/ridge"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"

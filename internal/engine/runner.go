@@ -127,9 +127,6 @@ type RunConfig struct {
 	ShutdownTimeout time.Duration
 	// Stop says not to finish the learner when a bounded stream ends.
 	Stop bool
-	// SiftTargetLag is the age of consumed records above which less of a sifted
-	// stream is requested; 0 is DefaultSiftTargetLag.
-	SiftTargetLag time.Duration
 	// Hooks are notified of events, see StartedHook and the other hook types.
 	Hooks []any
 	Log   *slog.Logger
@@ -165,9 +162,6 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	}
 	if cfg.Tolerance == "" {
 		cfg.Tolerance = TolerateNone
-	}
-	if cfg.SiftTargetLag == 0 {
-		cfg.SiftTargetLag = DefaultSiftTargetLag
 	}
 	if cfg.MaxDead == 0 {
 		cfg.MaxDead = DefaultMaxDead

@@ -15,8 +15,9 @@ import (
 // that, which keeps sums over the stream unbiased. The trainer computes the plan
 // for the next records from these, and publishes it with each version.
 
-// DefaultSiftTargetLag is the default of RunConfig.SiftTargetLag.
-const DefaultSiftTargetLag = 30 * time.Second
+// siftTargetLag is the age of consumed records above which less of a sifted stream is
+// requested.
+const siftTargetLag = 30 * time.Second
 
 // Weigh reads the headers of a forwarded record and weighs its example by the
 // inverse of the probability with which it was forwarded.
@@ -132,8 +133,8 @@ func (r *run) keepUp() {
 		}
 	}
 	before, excess := r.budget, 0.0
-	if waits > 0 && r.SiftTargetLag > 0 {
-		excess = time.Since(r.newest).Seconds() / r.SiftTargetLag.Seconds()
+	if waits > 0 {
+		excess = time.Since(r.newest).Seconds() / siftTargetLag.Seconds()
 	}
 	r.budget = nextBudget(before, e.Forwarded(), e.Free(), excess, waits < r.waited)
 	r.waited = waits

@@ -198,7 +198,7 @@ func TestSiftBudget(t *testing.T) {
 	}
 	_, recs := siftedRecords(3000, 5)
 	e, _ := runSifted(t, "online", recs, 0)
-	r := &run{RunConfig: RunConfig{Source: late{}, SiftTargetLag: time.Minute, Log: e.cfg.Log}, e: e, newest: time.Now()}
+	r := &run{RunConfig: RunConfig{Source: late{}, Log: e.cfg.Log}, e: e, newest: time.Now()}
 	if r.keepUp(); r.budget != 0 {
 		t.Error("a budget for a trainer that is not behind")
 	}

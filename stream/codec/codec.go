@@ -77,9 +77,6 @@ type Options struct {
 	// MaxFeatures is the largest number of features, and so the largest 1-based
 	// index, that is accepted: 1 to 2³¹−1, default 2²⁴.
 	MaxFeatures int
-	// MaxValueBytes is the length of the longest value that is accepted,
-	// default 64 MiB.
-	MaxValueBytes int
 	// CSV has the options of csv only.
 	CSV CSVOptions
 	// Schema, if not empty, says that records of json or csv are events, objects or rows
@@ -110,11 +107,11 @@ type Options struct {
 	Unlabelled bool
 }
 
-// Defaults of Options.
-const (
-	DefaultMaxFeatures   = 1 << 24
-	DefaultMaxValueBytes = 64 << 20
-)
+// DefaultMaxFeatures is the default of Options.MaxFeatures.
+const DefaultMaxFeatures = 1 << 24
+
+// MaxValueBytes is the length of the longest value that is accepted.
+const MaxValueBytes = 64 << 20
 
 // Names lists the codecs that also write, and that data files may have.
 func Names() []string { return []string{"libsvm", "json", "msgpack", "csv"} }
@@ -199,25 +196,18 @@ func ByFileName(name string) (codec string, ok bool) {
 
 // common has the options that all codecs share.
 type common struct {
-	labels   labels
-	maxDim   int
-	maxBytes int
-	id       string // field of the identity; "" if it has the usual name
+	labels labels
+	maxDim int
+	id     string // field of the identity; "" if it has the usual name
 }
 
 func (o Options) common() (common, error) {
-	c := common{maxDim: o.MaxFeatures, maxBytes: o.MaxValueBytes, id: o.ID}
+	c := common{maxDim: o.MaxFeatures, id: o.ID}
 	if c.maxDim == 0 {
 		c.maxDim = DefaultMaxFeatures
 	}
 	if c.maxDim < 1 || c.maxDim > math.MaxInt32 {
 		return c, fmt.Errorf("MaxFeatures is %d, want 1 to %d", o.MaxFeatures, math.MaxInt32)
-	}
-	if c.maxBytes == 0 {
-		c.maxBytes = DefaultMaxValueBytes
-	}
-	if c.maxBytes < 1 {
-		return c, fmt.Errorf("MaxValueBytes is %d, want at least 1", o.MaxValueBytes)
 	}
 	var err error
 	if c.labels, err = parseLabels(o.Labels); err != nil {
@@ -239,12 +229,12 @@ func (c *common) Header() []byte { return nil }
 var errEmpty = errors.New("the value is empty")
 
 // checkSize refuses empty and oversized values.
-func (c *common) checkSize(value []byte) error {
+func checkSize(value []byte) error {
 	if len(value) == 0 {
 		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
-	if len(value) > c.maxBytes {
-		return failf(stream.StageDecode, stream.ReasonTooLarge, "", "the value has %d bytes, the limit is %d", len(value), c.maxBytes)
+	if len(value) > MaxValueBytes {
+		return failf(stream.StageDecode, stream.ReasonTooLarge, "", "the value has %d bytes, the limit is %d", len(value), MaxValueBytes)
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func TestDecode(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	label := Options{CSV: CSVOptions{LabelColumn: "last"}}
 	names := Options{CSV: CSVOptions{Columns: []string{"a", "b"}}}
-	small := Options{MaxFeatures: 2, MaxValueBytes: 100}
+	small := Options{MaxFeatures: 2}
 	deep := strings.Repeat("[", 100) + strings.Repeat("]", 100)
 	tests := []struct {
 		codec, value string
@@ -144,7 +144,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"libsvm", "1 16777217:1", Options{}, stream.StageFeature, `"16777217:1"`, "limit of 16777216"},
 		{"libsvm", "1 99999999999999999999999:1", Options{}, stream.StageFeature, `"99999999999999999999999:1"`, "limit"},
 		{"libsvm", "1 3:1", small, stream.StageFeature, `"3:1"`, "limit of 2"},
-		{"libsvm", strings.Repeat(" ", 101), small, stream.StageDecode, "", "limit is 100"},
+		{"libsvm", strings.Repeat(" ", MaxValueBytes+1), small, stream.StageDecode, "", "limit is 67108864"},
 
 		{"json", "", Options{}, stream.StageDecode, "", "empty"},
 		{"json", " ", Options{}, stream.StageDecode, "", "empty"},

@@ -216,7 +216,7 @@ type csvFields struct {
 // fields returns the fields of a record, before the first one.
 func (c *csvCodec) fields(value []byte) (csvFields, error) {
 	r := csvFields{c: c, b: trimLine(value)}
-	if err := c.checkSize(value); err != nil {
+	if err := checkSize(value); err != nil {
 		return r, err
 	}
 	if c.skip(r.b, 0) == len(r.b) {

@@ -216,7 +216,7 @@ func LooksLikeHeader(lines [][]byte, comma byte) bool {
 	if len(lines) < 2 {
 		return false
 	}
-	c, err := newCSV(common{maxBytes: DefaultMaxValueBytes, maxDim: DefaultMaxFeatures}, CSVOptions{Comma: comma})
+	c, err := newCSV(common{maxDim: DefaultMaxFeatures}, CSVOptions{Comma: comma})
 	if err != nil {
 		return false
 	}

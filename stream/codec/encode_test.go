@@ -222,7 +222,6 @@ func TestNewRefuses(t *testing.T) {
 		{"json", Options{Task: "rank"}},
 		{"json", Options{MaxFeatures: -1}},
 		{"json", Options{MaxFeatures: tooMany}},
-		{"json", Options{MaxValueBytes: -1}},
 		{"csv", Options{CSV: CSVOptions{Comma: '.'}}},
 		{"csv", Options{CSV: CSVOptions{LabelColumn: "y"}}},
 		{"csv", Options{CSV: CSVOptions{LabelColumn: "0"}}},

@@ -59,7 +59,7 @@ func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 
 // object decodes the one object in value, whatever fields it has.
 func (c *jsonCodec) object(a *stream.Arena, value []byte, d *draft) error {
-	if err := c.checkSize(value); err != nil {
+	if err := checkSize(value); err != nil {
 		return err
 	}
 	p := jsonText{b: value}

@@ -68,7 +68,7 @@ func (c *jsonEvents) Decode(value []byte, ex *stream.Example) error {
 // DecodeIn implements stream.ArenaDecoder.
 func (c *jsonEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
 	value = unframed(value)
-	if err := c.checkSize(value); err != nil {
+	if err := checkSize(value); err != nil {
 		return err
 	}
 	r := c.readers.Get().(*eventReader)

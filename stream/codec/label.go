@@ -129,7 +129,7 @@ func (l *labelDecoder) read(ctx context.Context, r *stream.Record, use func(c *e
 			return l.readWire(ctx, w, head, value, use)
 		}
 	}
-	if err := c.checkSize(value); err != nil {
+	if err := checkSize(value); err != nil {
 		return err
 	}
 	b := trimLine(value)
@@ -150,8 +150,8 @@ func (l *labelDecoder) read(ctx context.Context, r *stream.Record, use func(c *e
 
 // readWire is read for a record of Avro or Protobuf.
 func (l *labelDecoder) readWire(ctx context.Context, w *wireEvents, head, value []byte, use func(c *events.Cell, field, id string) error) error {
-	if len(value) > w.maxBytes {
-		return w.checkSize(value)
+	if len(value) > MaxValueBytes {
+		return checkSize(value)
 	}
 	wr := w.readers.Get().(*wire.Reader)
 	defer w.readers.Put(wr)

@@ -48,7 +48,7 @@ func TestLabels(t *testing.T) {
 		{opts: Options{LabelsField: "after.fraud", LabelsID: "after.order.id", Labels: "no,yes"}, value: `{"id":"a7","after":{"order":{"id":12},"fraud":"no"}}`, id: "12", y: -1},
 		{opts: Options{LabelsField: "fraud", LabelsID: "order_id"}, value: "\x00\x00\x00\x00\x07" + `{"order_id":"a7","fraud":-1}`, id: "a7", y: -1},
 		{opts: Options{LabelsField: "loss", LabelsID: "order_id", Task: "regress"}, value: `{"order_id":"a7","loss":0.1}`, id: "a7", y: 0.1},
-		{value: strings.Repeat("1", 100), opts: Options{MaxValueBytes: 99}, err: "limit"},
+		{value: strings.Repeat("1", MaxValueBytes+1), err: "limit"},
 		{value: "1e999", opts: Options{Task: "regress"}, err: "finite"},
 	} {
 		dec, err := NewLabels(c.opts)

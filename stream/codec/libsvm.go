@@ -59,7 +59,7 @@ func (c *libsvm) Decode(value []byte, ex *stream.Example) error { return c.Decod
 
 // DecodeIn implements stream.ArenaDecoder.
 func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
-	if err := c.checkSize(value); err != nil {
+	if err := checkSize(value); err != nil {
 		return err
 	}
 	b := trimLine(value)

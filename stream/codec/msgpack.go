@@ -32,7 +32,7 @@ func (c *msgpack) Decode(value []byte, ex *stream.Example) error { return c.Deco
 
 // DecodeIn implements stream.ArenaDecoder.
 func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
-	if err := c.checkSize(value); err != nil {
+	if err := checkSize(value); err != nil {
 		return err
 	}
 	p := packed{b: value}

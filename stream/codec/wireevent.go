@@ -111,8 +111,8 @@ func (c *wireEvents) decode(ctx context.Context, a *stream.Arena, head, value []
 	if c.schema == nil {
 		return fail(stream.StageDecode, stream.ReasonOther, "", errNoEvents)
 	}
-	if len(value) > c.maxBytes {
-		return c.checkSize(value)
+	if len(value) > MaxValueBytes {
+		return checkSize(value)
 	}
 	r := c.readers.Get().(*wire.Reader)
 	defer c.readers.Put(r)

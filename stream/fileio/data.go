@@ -37,8 +37,8 @@ func openData(ctx context.Context, path string, o *Options) (*dataFile, error) {
 		return nil, fmt.Errorf("fileio: %w", err)
 	}
 	return &dataFile{
-		chunks: chunks{r: f}, splitter: sp, f: f, path: path, topic: o.topic(path),
-		header: o.Header && name == "csv", told: o.OnHeader, limit: o.MaxRecordBytes,
+		chunks: chunks{r: f}, splitter: sp, f: f, path: path, topic: topicOf(path),
+		header: o.Header && name == "csv", told: o.OnHeader, limit: o.limit,
 	}, nil
 }
 
@@ -133,7 +133,7 @@ func Lines(path string, n int) (lines [][]byte, err error) {
 	if path == stdin {
 		return nil, fmt.Errorf("fileio: the header of standard input cannot be read beforehand: name its columns")
 	}
-	o := Options{Codec: "csv", MaxRecordBytes: codec.DefaultMaxValueBytes}
+	o := Options{Codec: "csv", limit: codec.MaxValueBytes}
 	ctx := context.Background()
 	d, err := openData(ctx, path, &o)
 	if err != nil {

@@ -105,9 +105,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"standard input without codec", []string{"-"}, fileio.Options{}},
 		{"standard input twice", []string{"-"}, fileio.Options{Codec: "json", Passes: 2}},
 		{"same topic", []string{"a/x.json", "b/x.json"}, fileio.Options{}},
-		{"one topic for two", []string{"x.json", "y.json"}, fileio.Options{Topic: "t"}},
 		{"negative passes", []string{"x.json"}, fileio.Options{Passes: -1}},
-		{"negative size", []string{"x.json"}, fileio.Options{MaxRecordBytes: -1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

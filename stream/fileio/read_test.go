@@ -184,7 +184,7 @@ func TestReadErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			src := open(t, Options{MaxRecordBytes: 100}, save(t, tt.file, tt.content))
+			src := open(t, Options{limit: 100}, save(t, tt.file, tt.content))
 			var recs []stream.Record
 			var err error
 			for err == nil {

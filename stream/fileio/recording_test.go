@@ -337,7 +337,7 @@ func TestForged(t *testing.T) {
 	for _, tt := range tests {
 		r, err := newRecordReader("x.ssr", bytes.NewReader(tt.content))
 		if err == nil {
-			r.SetMaxRecordBytes(1 << 20)
+			r.bound(1 << 20)
 			_, err = r.Next(nil)
 		}
 		var ce *CorruptError

@@ -64,7 +64,7 @@ func OpenRecording(path string) (*RecordReader, error) {
 
 func newRecordReader(path string, in io.Reader) (*RecordReader, error) {
 	r := &RecordReader{path: path, r: bufio.NewReaderSize(in, blockSize), topics: make(map[string]string)}
-	r.SetMaxRecordBytes(codec.DefaultMaxValueBytes)
+	r.bound(codec.MaxValueBytes)
 	h := make([]byte, headerSize)
 	n, err := io.ReadFull(r.r, h)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -88,11 +88,9 @@ func newRecordReader(path string, in io.Reader) (*RecordReader, error) {
 // Sample returns what RecordWriter.SetSample has noted, 0 if nothing.
 func (r *RecordReader) Sample() uint32 { return r.sample }
 
-// SetMaxRecordBytes sets the length of the longest accepted record, which bounds
-// the memory that a frame can claim. The default is 64 MiB.
-func (r *RecordReader) SetMaxRecordBytes(n int) {
-	r.maxRaw = uint32(min(max(n, 0), maxRaw-2*blockTarget) + 2*blockTarget)
-}
+// bound sets the length of the longest accepted record, which bounds the memory that a
+// frame can claim.
+func (r *RecordReader) bound(n int) { r.maxRaw = uint32(n + 2*blockTarget) }
 
 // Next appends the records of the next block to dst. It returns io.EOF after the
 // last one, whether the recording ends with a trailer or is torn, and a

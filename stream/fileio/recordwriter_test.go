@@ -215,7 +215,7 @@ func TestSourceTorn(t *testing.T) {
 	if got := src.Torn(); len(got) != 1 || got[0] != torn {
 		t.Errorf("torn: %q", got)
 	}
-	small := open(t, Options{MaxRecordBytes: 1}, whole)
+	small := open(t, Options{limit: 1}, whole)
 	if recs := drain(t, small); len(recs) != len(goldenRecords()) {
 		t.Errorf("%d records", len(recs))
 	}

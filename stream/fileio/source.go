@@ -6,6 +6,7 @@
 package fileio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,6 @@ type Options struct {
 	// Start is where to begin: records below these offsets are read and counted by
 	// Skipped, but not delivered. Other partitions start at their first record.
 	Start stream.Offsets
-	// Topic is the topic of a data file, if there is only one. The default is the
-	// base name of the file, "stdin" for standard input.
-	Topic string
 	// Limit is the number of records, counted over all files from their beginning,
 	// after which a pass ends; 0 is no limit. Records before Start count, so that a
 	// resumed run ends where an uninterrupted one does.
@@ -51,16 +49,15 @@ type Options struct {
 	// continue from pass to pass: in a data file of n records, record i of pass p,
 	// both from 0, has offset p·n+i.
 	Passes int
-	// MaxRecordBytes is the length of the longest record, default 64 MiB. A longer
-	// one ends the stream with an error.
-	MaxRecordBytes int
+
+	limit int // of the length of a record in bytes, default 64 MiB; other in tests
 }
 
 // Source reads files one after the other, each to its end. It implements
 // stream.Source and stream.Skipper.
 //
-// In a data file a record's topic is the base name of the file, its partition
-// 0, and its offset its number in the file; in a recording all three are those
+// In a data file a record's topic is the base name of the file, "stdin" of standard
+// input, its partition 0, and its offset its number in the file; in a recording all three are those
 // of the recorded record.
 type Source struct {
 	o       Options
@@ -105,19 +102,11 @@ func Open(paths []string, o Options) (*Source, error) {
 	if o.Passes < 1 {
 		return nil, fmt.Errorf("fileio: Passes is %d, want at least 1", o.Passes)
 	}
-	if o.MaxRecordBytes == 0 {
-		o.MaxRecordBytes = codec.DefaultMaxValueBytes
-	}
-	if o.MaxRecordBytes < 1 {
-		return nil, fmt.Errorf("fileio: MaxRecordBytes is %d, want at least 1", o.MaxRecordBytes)
-	}
+	o.limit = cmp.Or(o.limit, codec.MaxValueBytes)
 	if o.Codec != "" {
 		if _, err := newSplitter(o.Codec); err != nil {
 			return nil, fmt.Errorf("fileio: %w", err)
 		}
-	}
-	if o.Topic != "" && len(paths) > 1 {
-		return nil, fmt.Errorf("fileio: one topic, %q, for %d files", o.Topic, len(paths))
 	}
 	topics := make(map[string]string, len(paths))
 	for _, path := range paths {
@@ -130,7 +119,7 @@ func Open(paths []string, o Options) (*Source, error) {
 		if _, err := o.codec(path); err != nil {
 			return nil, err
 		}
-		topic := o.topic(path)
+		topic := topicOf(path)
 		if other, ok := topics[topic]; ok {
 			return nil, fmt.Errorf("fileio: %s and %s would both be topic %q", other, path, topic)
 		}
@@ -150,11 +139,8 @@ func Open(paths []string, o Options) (*Source, error) {
 
 func isRecording(path string) bool { return strings.EqualFold(filepath.Ext(path), RecordingExt) }
 
-func (o *Options) topic(path string) string {
-	switch {
-	case o.Topic != "":
-		return o.Topic
-	case path == stdin:
+func topicOf(path string) string {
+	if path == stdin {
 		return "stdin"
 	}
 	return filepath.Base(path)
@@ -245,7 +231,7 @@ func (s *Source) open(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.SetMaxRecordBytes(s.o.MaxRecordBytes)
+		r.bound(s.o.limit)
 		if s.in = r; s.file == 1 {
 			s.sample = r.Sample()
 		}

@@ -84,8 +84,8 @@ func TestStdinCompressed(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Close()
-		recs := drain(t, open(t, Options{Codec: "libsvm", Topic: "mine"}, "-"))
-		if len(recs) != 1 || string(recs[0].Value) != "1 1:1" || recs[0].Topic != "mine" {
+		recs := drain(t, open(t, Options{Codec: "libsvm"}, "-"))
+		if len(recs) != 1 || string(recs[0].Value) != "1 1:1" || recs[0].Topic != "stdin" {
 			t.Errorf("%q: %+v", suffix, recs)
 		}
 	}

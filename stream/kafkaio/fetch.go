@@ -91,7 +91,7 @@ func (p *partitionFetcher) pop() {
 
 // fetchLoop reads p until its stop, a fatal error, or Close.
 func (s *Source) fetchLoop(p *partitionFetcher) {
-	p.dec = decoder{id: p.id, committed: !s.opt.ReadUncommitted}
+	p.dec = decoder{id: p.id, committed: true}
 	wait := s.opt.MaxWait
 	if s.opt.Merge == MergeOrdered && !s.bounded {
 		// A fetch that waits for records of its partition holds up the others.
@@ -201,7 +201,7 @@ func (s *Source) accept(p *partitionFetcher, out decoded, end int64, sent mark) 
 
 // endOf is the offset up to which records may be delivered.
 func (s *Source) endOf(resp *fetch.ResponsePartition) int64 {
-	if !s.opt.ReadUncommitted && resp.LastStableOffset >= 0 {
+	if resp.LastStableOffset >= 0 {
 		return min(resp.HighWatermark, resp.LastStableOffset)
 	}
 	return resp.HighWatermark
@@ -213,12 +213,13 @@ func (s *Source) fetch(p *partitionFetcher, from int64, wait time.Duration) (*fe
 	ctx, cancel := s.c.request(s.ctx, wait)
 	defer cancel()
 	req := &fetch.Request{
-		ReplicaID:    -1,
-		MaxWaitTime:  int32(wait.Milliseconds()),
-		MinBytes:     1,
-		MaxBytes:     int32(s.maxBytes),
-		SessionID:    0,
-		SessionEpoch: -1,
+		ReplicaID:      -1,
+		MaxWaitTime:    int32(wait.Milliseconds()),
+		MinBytes:       1,
+		MaxBytes:       int32(s.maxBytes),
+		SessionID:      0,
+		SessionEpoch:   -1,
+		IsolationLevel: int8(kafka.ReadCommitted),
 		Topics: []fetch.RequestTopic{{
 			Topic: p.id.Topic,
 			Partitions: []fetch.RequestPartition{{
@@ -229,9 +230,6 @@ func (s *Source) fetch(p *partitionFetcher, from int64, wait time.Duration) (*fe
 				PartitionMaxBytes:  int32(s.maxBytes),
 			}},
 		}},
-	}
-	if !s.opt.ReadUncommitted {
-		req.IsolationLevel = int8(kafka.ReadCommitted)
 	}
 	m, err := s.c.transport.RoundTrip(ctx, s.c.Addr, req)
 	if err != nil {

@@ -103,9 +103,6 @@ type SourceOptions struct {
 	TopicWait time.Duration
 	// Discover is the interval of looking for added partitions; 0 is 10 s.
 	Discover time.Duration
-	// ReadUncommitted also delivers records of transactions that are open or
-	// were aborted.
-	ReadUncommitted bool
 	// Group is told by Commit how far the consumer has come; empty for none.
 	Group string
 }

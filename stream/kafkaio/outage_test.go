@@ -191,22 +191,20 @@ func TestSourceTransactions(t *testing.T) {
 		end(other, kgo.TransactionEndTry(!keep))
 	}
 	kafkatest.AwaitDecided(t, brokers, topic)
-	for uncommitted, want := range map[bool][]stream.Record{false: committed, true: all} {
-		for _, size := range []int{1, 0} {
-			s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, UntilEnd: true, ReadUncommitted: uncommitted, FetchMaxBytes: size})
-			got := take(t, s, -1)
-			if len(got) != len(want) {
-				t.Fatalf("uncommitted %v: got %d records, want %d", uncommitted, len(got), len(want))
+	for _, size := range []int{1, 0} {
+		s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, UntilEnd: true, FetchMaxBytes: size})
+		got := take(t, s, -1)
+		if len(got) != len(committed) {
+			t.Fatalf("got %d records, want %d", len(got), len(committed))
+		}
+		for i := range got {
+			if string(got[i].Value) != string(committed[i].Value) {
+				t.Errorf("record %d is %q, want %q", i, got[i].Value, committed[i].Value)
 			}
-			for i := range got {
-				if string(got[i].Value) != string(want[i].Value) {
-					t.Errorf("uncommitted %v: record %d is %q, want %q", uncommitted, i, got[i].Value, want[i].Value)
-				}
-			}
-			for p, lag := range s.Lag() {
-				if lag != 0 {
-					t.Errorf("lag of %v at the end is %d", p, lag)
-				}
+		}
+		for p, lag := range s.Lag() {
+			if lag != 0 {
+				t.Errorf("lag of %v at the end is %d", p, lag)
 			}
 		}
 	}

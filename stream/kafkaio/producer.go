@@ -51,8 +51,6 @@ type ProducerOptions struct {
 	// before compression, unless a single record is larger; 0 is 512 KiB. A
 	// topic's max.message.bytes must allow it.
 	BatchBytes int
-	// Compression of batches; 0 is none.
-	Compression kafka.Compression
 	// MaxDown ends producing with an error when a record has not been taken for
 	// so long; 0 waits forever.
 	MaxDown time.Duration
@@ -118,10 +116,7 @@ func NewProducer(ctx context.Context, o ProducerOptions) (*Producer, error) {
 		// Memory and batches are bounded by Produce, so that a record larger than
 		// a batch is the broker's to refuse.
 		kgo.BrokerMaxWriteBytes(1 << 30), kgo.ProducerBatchMaxBytes(1<<30 - 1<<20), kgo.MaxBufferedRecords(1 << 30),
-		kgo.ProducerBatchCompression([]kgo.CompressionCodec{
-			kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
-		}[o.Compression]),
-		kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(c.timeout),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(c.timeout),
 		// How long to try is watch's to say: kgo's own limit counts from a record's
 		// timestamp, which may be old.
 		kgo.AllowIdempotentProduceCancellation(), kgo.UnknownTopicRetries(-1),

@@ -247,11 +247,11 @@ func (s *Source) resolve(ctx context.Context) ([]position, error) {
 	var bs map[stream.Partition]bounds
 	var byTime map[stream.Partition]int64
 	err = retry(ctx, s.c, "list offsets", o.MaxDown, func(ctx context.Context) (err error) {
-		if bs, err = s.c.bounds(ctx, all, !o.ReadUncommitted); err != nil {
+		if bs, err = s.c.bounds(ctx, all, true); err != nil {
 			return err
 		}
 		if o.Start == StartTimestamp && len(fresh) > 0 {
-			byTime, err = s.c.listOffsets(ctx, fresh, o.StartTime.UnixMilli(), !o.ReadUncommitted)
+			byTime, err = s.c.listOffsets(ctx, fresh, o.StartTime.UnixMilli(), true)
 		}
 		return err
 	})

@@ -50,9 +50,6 @@ type SessionOptions struct {
 	// SessionTimeout is how long a member may be silent until others get its
 	// partitions. 0 is 10 s. With Server the brokers' own counts.
 	SessionTimeout time.Duration
-	// RebalanceTimeout is how long members are waited for when partitions change
-	// hands. 0 is 10 s.
-	RebalanceTimeout time.Duration
 	// Server has the brokers share partitions out (KIP-848, Apache Kafka 4.0 and
 	// later) instead of one of the members. All members must agree.
 	Server bool
@@ -62,9 +59,6 @@ type SessionOptions struct {
 	// leaders.
 	Rack string
 
-	// MaxDown ends Fetch with an error when no broker has answered for so long; 0
-	// waits forever.
-	MaxDown time.Duration
 	// TopicWait is as in SourceOptions.
 	TopicWait time.Duration
 }
@@ -75,7 +69,6 @@ func (o *SessionOptions) setDefaults() {
 	o.MaxWait = cmp.Or(o.MaxWait, 200*time.Millisecond)
 	o.TransactionTimeout = cmp.Or(o.TransactionTimeout, 20*time.Second)
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, 10*time.Second)
-	o.RebalanceTimeout = cmp.Or(o.RebalanceTimeout, 10*time.Second)
 }
 
 // Validate returns an error that names the first option out of its range.
@@ -87,7 +80,7 @@ func (o *SessionOptions) Validate() error {
 	switch {
 	case o.Group == "":
 		return errors.New("kafka session: no group given")
-	case o.MaxRecords < 0 || o.MaxWait < 0 || o.TransactionTimeout < 0 || o.SessionTimeout < 0 || o.RebalanceTimeout < 0 || o.MaxDown < 0:
+	case o.MaxRecords < 0 || o.MaxWait < 0 || o.TransactionTimeout < 0 || o.SessionTimeout < 0:
 		return errors.New("kafka session: a bound is negative")
 	}
 	return nil
@@ -158,7 +151,7 @@ func NewSession(ctx context.Context, o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{opt: o, c: c, id: o.Group + "-" + cmp.Or(o.Instance, rand.Text()), ends: stream.Offsets{}, began: stream.Offsets{}}
-	if _, err = c.waitTopics(ctx, o.Topics, o.TopicWait, o.MaxDown); err == nil {
+	if _, err = c.waitTopics(ctx, o.Topics, o.TopicWait, 0); err == nil {
 		err = s.open()
 	}
 	if err != nil {
@@ -183,7 +176,7 @@ func (s *Session) open() error {
 		kgo.ConsumerGroup(o.Group), kgo.ConsumeTopics(o.Topics...),
 		kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(500 * time.Millisecond),
-		kgo.SessionTimeout(o.SessionTimeout), kgo.RebalanceTimeout(o.RebalanceTimeout),
+		kgo.SessionTimeout(o.SessionTimeout), kgo.RebalanceTimeout(10 * time.Second),
 		kgo.HeartbeatInterval(min(o.SessionTimeout/5, 3*time.Second)), kgo.Rack(o.Rack),
 		kgo.MetadataMaxAge(10 * time.Second), // the leader of the group finds added partitions so
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
@@ -237,7 +230,7 @@ func (s *Session) begin(ctx context.Context, at map[string]map[int32]kgo.Offset,
 	s.mu.Unlock()
 	var found stream.Offsets
 	if len(fresh) > 0 {
-		err := retry(ctx, s.c, "list offsets", s.opt.MaxDown, func(ctx context.Context) (err error) {
+		err := retry(ctx, s.c, "list offsets", 0, func(ctx context.Context) (err error) {
 			found, err = s.c.starts(ctx, fresh, s.opt.Start, s.opt.StartTime)
 			return err
 		})
@@ -375,8 +368,6 @@ func unfit(err *kerr.Error) bool {
 func (s *Session) outage(ctx context.Context) error {
 	down := time.Since(time.Unix(0, s.answered.Load()))
 	switch {
-	case s.opt.MaxDown > 0 && down > s.opt.MaxDown:
-		return fmt.Errorf("kafka: group %s: no usable answer for %v: %w", s.opt.Group, s.opt.MaxDown, kafka.BrokerNotAvailable)
 	case down < 2*stuckAfter:
 		if !s.down.IsZero() {
 			s.c.log.Info("kafka: broker is back", "doing", "read as "+s.id, "down", time.Since(s.down).Round(time.Millisecond))

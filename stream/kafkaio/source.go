@@ -338,7 +338,7 @@ func (s *Source) discoverOnce() error {
 	if len(added) == 0 {
 		return nil
 	}
-	bs, err := s.c.bounds(ctx, added, !s.opt.ReadUncommitted)
+	bs, err := s.c.bounds(ctx, added, true)
 	if err != nil {
 		return err
 	}

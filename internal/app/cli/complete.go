@@ -1,10 +1,9 @@
 package cli
 
 import (
+	"embed"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,69 +18,24 @@ const completeWord = "__complete"
 // files is the answer that leaves completion to the shell: the word is a file name.
 const files = ":files"
 
-// scripts make a shell ask the program for completions. NAME stands for the
-// program's name.
-var scripts = map[string]string{
-	"bash": `# bash completion for NAME. To load it: source <(NAME completion bash)
-_NAME() {
-	local word
-	COMPREPLY=()
-	while IFS=$'\t' read -r word _; do
-		if [ "$word" = :files ]; then
-			compopt -o default
-		else
-			COMPREPLY+=("$word")
-		fi
-	done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-}
-complete -F _NAME NAME
-`,
-	"zsh": `#compdef NAME
-# zsh completion for NAME. To load it: source <(NAME completion zsh), or put it
-# into a file _NAME in a folder of fpath.
-_NAME() {
-	local line
-	local -a found
-	for line in "${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
-		if [[ $line == :files ]]; then
-			_files
-			return
-		fi
-		[[ -z $line ]] || found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
-	done
-	_describe NAME found
-}
-if [ "$funcstack[1]" = _NAME ]; then
-	_NAME "$@"
-else
-	compdef _NAME NAME
-fi
-`,
-	"fish": `# fish completion for NAME. To load it: NAME completion fish | source
-function __NAME_complete
-	set -l words (commandline -opc) "$(commandline -ct)"
-	set -l found ($words[1] __complete $words[2..-1] 2>/dev/null)
-	if contains :files $found
-		__fish_complete_path (commandline -ct)
-	else
-		printf '%s\n' $found
-	end
-end
-complete -c NAME -f -a '(__NAME_complete)'
-`,
-}
+// scripts make a shell ask the program for completions. NAME stands for the program's
+// name.
+//
+//go:embed complete.bash complete.zsh complete.fish
+var scripts embed.FS
+
+var shells = []string{"bash", "fish", "zsh"}
 
 // completion prints the completion script for a shell.
 func (p *Program) completion(args []string, out io.Writer) error {
-	shells := slices.Sorted(maps.Keys(scripts))
 	if len(args) != 1 {
 		return Failf(Usage, "completion wants one of %s, got %d arguments", strings.Join(shells, ", "), len(args))
 	}
-	script, ok := scripts[args[0]]
-	if !ok {
+	script, err := scripts.ReadFile("complete." + args[0])
+	if err != nil {
 		return Failf(Usage, "no completion for %q%s; there is one for %s", args[0], spell.DidYouMean(args[0], shells), strings.Join(shells, ", "))
 	}
-	_, err := io.WriteString(out, strings.ReplaceAll(script, "NAME", p.Name))
+	_, err = io.WriteString(out, strings.ReplaceAll(string(script), "NAME", p.Name))
 	return err
 }
 
@@ -116,7 +70,7 @@ func (p *Program) complete(words []string, out io.Writer) {
 		commands()
 		return
 	case "completion":
-		for _, shell := range slices.Sorted(maps.Keys(scripts)) {
+		for _, shell := range shells {
 			offer(shell, "")
 		}
 		return

@@ -12,9 +12,28 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// Commands returns the commands of package contrib/scale, which sets it. It is nil in
-// a build without that package.
-var Commands func(Wiring) []*cli.Command
+// Headings under which --help lists commands of contrib.
+const (
+	TryOut   = "Try it out"
+	Topics   = "Topics and records"
+	ScaleOut = "Scale out"
+)
+
+var commands = map[string][]func(Wiring) []*cli.Command{}
+
+// Add adds commands under a heading. Packages in contrib call it when they are imported.
+func Add(heading string, make func(Wiring) []*cli.Command) {
+	commands[heading] = append(commands[heading], make)
+}
+
+// Commands returns the commands under a heading, in the order of their packages' names.
+func Commands(heading string, w Wiring) []*cli.Command {
+	var list []*cli.Command
+	for _, make := range commands[heading] {
+		list = append(list, make(w)...)
+	}
+	return list
+}
 
 // Wiring is what the commands share with others of the program. Each function
 // defines flags, and returns a function that uses their values.
@@ -23,6 +42,8 @@ type Wiring struct {
 	Files func(f *cli.Flags) func(c *cli.Call, v *predictor.Version, files []string) (src stream.Source, decode Decode, err error)
 	// Group connects a member of a consumer group that scores topics.
 	Group func(f *cli.Flags) func(c *cli.Call) (*Group, error)
+	// Kafka is for connections to brokers.
+	Kafka func(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error)
 	// Exit gives errors of kafkaio their exit codes.
 	Exit func(error) error
 }
@@ -45,6 +66,9 @@ type Group struct {
 	// Scorer returns a Scorer for the versions that current returns.
 	Scorer func(current func() *predictor.Version) (*predictor.Scorer, error)
 }
+
+// PartitionsUsage describes the flag --partitions of every command.
+const PartitionsUsage = "`NUMBERS` of the partitions to read, by default all; of a command that writes, how many to create the topic with"
 
 // OutUsage describes the flag --out of every command.
 const OutUsage = "write to `FILE`; without it to standard output, except for sum and solve; generate compresses .gz and .zst"

@@ -1,24 +1,57 @@
+// Package serve has what servers of predictions share: it cuts the rows of requests into
+// batches, and takes JSON apart.
 package serve
 
 import (
 	"encoding/json"
 	"errors"
+	"iter"
 	"strings"
 )
 
+// ErrTooMany is wrapped by the errors about requests with too many rows.
+var ErrTooMany = errors.New("too many rows")
+
+// A batch of rows is full with so many rows, or so many bytes.
+const (
+	batchRows  = 512
+	batchBytes = 512 << 10
+)
+
+// Batches cuts rows into batches, so that a large request is never decoded as a
+// whole. A batch is valid until the next one.
+func Batches(rows iter.Seq[[]byte], memory *[][]byte) iter.Seq[[][]byte] {
+	return func(yield func([][]byte) bool) {
+		batch, size := (*memory)[:0], 0
+		defer func() { *memory = batch }()
+		for row := range rows {
+			batch, size = append(batch, row), size+len(row)
+			if len(batch) == batchRows || size >= batchBytes {
+				if !yield(batch) {
+					return
+				}
+				batch, size = batch[:0], 0
+			}
+		}
+		if len(batch) > 0 {
+			yield(batch)
+		}
+	}
+}
+
 // These functions read JSON that is known to be valid, without copying it.
 
-// skipSpace returns the index of the first byte of b, from i on, that is not white
+// SkipSpace returns the index of the first byte of b, from i on, that is not white
 // space.
-func skipSpace(b []byte, i int) int {
+func SkipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
 		i++
 	}
 	return i
 }
 
-// endOf returns the index behind the value that begins at b[i].
-func endOf(b []byte, i int) int {
+// EndOf returns the index behind the value that begins at b[i].
+func EndOf(b []byte, i int) int {
 	depth := 0
 	for ; i < len(b); i++ {
 		switch b[i] {
@@ -61,14 +94,14 @@ func ends(c byte) bool {
 
 // Items calls f with each value of a list, until it returns an error.
 func Items(list []byte, f func(item []byte) error) error {
-	i := skipSpace(list, skipSpace(list, 0)+1)
+	i := SkipSpace(list, SkipSpace(list, 0)+1)
 	for i < len(list) && list[i] != ']' {
-		end := endOf(list, i)
+		end := EndOf(list, i)
 		if err := f(list[i:end]); err != nil {
 			return err
 		}
-		if i = skipSpace(list, end); i < len(list) && list[i] == ',' {
-			i = skipSpace(list, i+1)
+		if i = SkipSpace(list, end); i < len(list) && list[i] == ',' {
+			i = SkipSpace(list, i+1)
 		}
 	}
 	return nil
@@ -77,17 +110,17 @@ func Items(list []byte, f func(item []byte) error) error {
 // Fields calls f with each key of an object, and its value, until it returns an
 // error.
 func Fields(object []byte, f func(key, value []byte) error) error {
-	i := skipSpace(object, skipSpace(object, 0)+1)
+	i := SkipSpace(object, SkipSpace(object, 0)+1)
 	for i < len(object) && object[i] == '"' {
-		end := endOf(object, i)
+		end := EndOf(object, i)
 		key := object[i:end]
-		i = skipSpace(object, skipSpace(object, end)+1) // behind the colon
-		end = endOf(object, i)
+		i = SkipSpace(object, SkipSpace(object, end)+1) // behind the colon
+		end = EndOf(object, i)
 		if err := f(unquoted(key), object[i:end]); err != nil {
 			return err
 		}
-		if i = skipSpace(object, end); i < len(object) && object[i] == ',' {
-			i = skipSpace(object, i+1)
+		if i = SkipSpace(object, end); i < len(object) && object[i] == ',' {
+			i = SkipSpace(object, i+1)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package serve
+package oip
 
 import (
 	_ "embed"

@@ -1,5 +1,6 @@
-// Package demo is the command demo: broker, stream, training, checkpoints, model
-// topic and predictions in one process.
+// Package demo adds the commands demo and broker. demo is broker, stream, training,
+// checkpoints, model topic and predictions in one process. Import it for its side
+// effect.
 package demo
 
 import (
@@ -19,8 +20,10 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/internal/app/broker"
+	"github.com/streamsvm/streamsvm/contrib/broker"
+	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/crash"
@@ -32,7 +35,6 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/synth"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -52,8 +54,14 @@ const (
 // streamSet makes the board turn slowly.
 var streamSet = map[string]string{"squares": "4", "rotation": "0.0000005"}
 
-// Command returns the command. exit gives errors of kafkaio their exit codes.
-func Command(exit func(error) error) *cli.Command {
+func init() {
+	contrib.Add(contrib.TryOut, func(w contrib.Wiring) []*cli.Command {
+		return []*cli.Command{demoCommand(w.Exit), brokerCommand()}
+	})
+}
+
+// demoCommand returns the command demo. exit gives errors of kafkaio their exit codes.
+func demoCommand(exit func(error) error) *cli.Command {
 	return &cli.Command{
 		Name: "demo", Summary: "see the whole pipeline at work in a minute, on a built-in broker",
 		Text: `

@@ -61,7 +61,7 @@ type replayCounts struct {
 func (r *letterReplay) define(f *cli.Flags) {
 	r.batch = replayBatch
 	f.Group("Replay", func() {
-		f.StringVar(&r.group, "group", Group, "consumer `GROUP`; its processes share the partitions, and it keeps the positions; of train and copy it only shows the lag")
+		f.StringVar(&r.group, "group", deadletter.ReplayGroup, "consumer `GROUP`; its processes share the partitions, and it keeps the positions; of train and copy it only shows the lag")
 		f.Choice(&r.from, "from", "", []string{"earliest", "latest"}, "where to begin if the group has no position")
 		f.StringVar(&r.to, "to", "", "`TOPIC` to send the records to, instead of those that they came from")
 		f.StringVar(&r.repair, "repair", "", "shell `COMMAND` that reads a value and prints the one to send")

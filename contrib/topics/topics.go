@@ -1,5 +1,5 @@
-// Package topics is the command topic: it lists, creates, deletes and describes the
-// topics of a cluster.
+// Package topics adds the command topic: it lists, creates, deletes and describes the
+// topics of a cluster. Import it for its side effect.
 package topics
 
 import (
@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -25,9 +26,11 @@ import (
 
 var verbs = []string{"create", "delete", "describe", "list"}
 
-// Command returns the command. define defines the flags for connections, and returns
-// what makes the configuration of them; partitionsUsage describes --partitions.
-func Command(define func(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error), partitionsUsage string) *cli.Command {
+func init() {
+	contrib.Add(contrib.Topics, func(w contrib.Wiring) []*cli.Command { return []*cli.Command{topicCommand(w)} })
+}
+
+func topicCommand(w contrib.Wiring) *cli.Command {
 	return &cli.Command{
 		Name: "topic", Args: "list | create | describe | delete [TOPIC...]", Words: verbs, MinArgs: 1, MaxArgs: -1,
 		Summary: "list, create, describe or delete topics",
@@ -44,10 +47,10 @@ Topics that train and predict write to are created by them.`,
 			o := &command{config: cli.Pairs{}}
 			f.Group("Output", func() {
 				f.BoolVar(&o.json, "json", false, "print JSON")
-				f.Uint16Var(&o.partitions, "partitions", 0, partitionsUsage)
+				f.Uint16Var(&o.partitions, "partitions", 0, contrib.PartitionsUsage)
 				f.Var(o.config, "topic-config", "create: setting of the topic, such as cleanup.policy=compact; repeatable")
 			})
-			kafka := define(f)
+			kafka := w.Kafka(f)
 			return func(ctx context.Context, c *cli.Call) error {
 				o.c = c
 				if err := o.check(); err != nil {

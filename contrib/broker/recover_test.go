@@ -8,7 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/streamsvm/streamsvm/internal/app/broker"
+	"github.com/streamsvm/streamsvm/contrib/broker"
 	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 )

@@ -1,14 +1,15 @@
-package main
+package demo
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
-	"github.com/streamsvm/streamsvm/internal/app/broker"
+	"github.com/streamsvm/streamsvm/contrib/broker"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
+// brokerCommand returns the command broker.
 func brokerCommand() *cli.Command {
 	return &cli.Command{
 		Name: "broker", Summary: "run a Kafka-compatible broker on this machine, for development and trials only",

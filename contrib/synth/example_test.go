@@ -3,8 +3,8 @@ package synth_test
 import (
 	"fmt"
 
+	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/synth"
 )
 
 func ExampleNew() {

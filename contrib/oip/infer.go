@@ -1,8 +1,8 @@
-// Package serve reads requests of the Open Inference Protocol, version 2, with
-// tensors in JSON, and writes the responses. Each row of a request becomes an
-// example in JSON and is scored as if it had been posted alone, so everything that
-// the documents say about JSON records holds for tensors too.
-package serve
+// Package oip reads requests of the Open Inference Protocol, version 2, with tensors in
+// JSON, and writes the responses. Each row of a request becomes an example in JSON and
+// is scored as if it had been posted alone, so everything that the documents say about
+// JSON records holds for tensors too. It also describes the HTTP server in OpenAPI.
+package oip
 
 import (
 	"encoding/json"
@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/events"
+	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -32,9 +33,6 @@ type Model struct {
 	LabelValues []any
 	Inputs      codec.Inputs
 }
-
-// ErrTooMany is wrapped by the errors about requests with too many rows.
-var ErrTooMany = errors.New("too many rows")
 
 // A tensor of a request, or of the metadata of a model.
 type tensor struct {
@@ -103,7 +101,7 @@ func (*counted) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	n := 0
-	return Items(data, func([]byte) error {
+	return serve.Items(data, func([]byte) error {
 		if n++; n > maxTensors {
 			return fmt.Errorf("a list has more than %d tensors", maxTensors)
 		}
@@ -141,7 +139,7 @@ func (q *Infer) Read(m *Model, body []byte, maxRows int) error {
 		case q.n >= 0 && t.Shape[0] != int64(q.n):
 			err = fmt.Errorf("it has %d rows, the one before %d", t.Shape[0], q.n)
 		case t.Shape[0] > int64(maxRows):
-			return fmt.Errorf("%w: %d, the limit is %d", ErrTooMany, t.Shape[0], maxRows)
+			return fmt.Errorf("%w: %d, the limit is %d", serve.ErrTooMany, t.Shape[0], maxRows)
 		case slices.ContainsFunc(q.columns, func(o column) bool { return o.field == c.field }):
 			err = errors.New("it comes twice")
 		case t.Parameters.BinarySize != nil:
@@ -234,33 +232,6 @@ func (m *Model) inputNames() string {
 	return strings.Join(names, ", ")
 }
 
-// A batch of rows is full with so many rows, or so many bytes.
-const (
-	batchRows  = 512
-	batchBytes = 512 << 10
-)
-
-// Batches cuts rows into batches, so that a large request is never decoded as a
-// whole. A batch is valid until the next one.
-func Batches(rows iter.Seq[[]byte], memory *[][]byte) iter.Seq[[][]byte] {
-	return func(yield func([][]byte) bool) {
-		batch, size := (*memory)[:0], 0
-		defer func() { *memory = batch }()
-		for row := range rows {
-			batch, size = append(batch, row), size+len(row)
-			if len(batch) == batchRows || size >= batchBytes {
-				if !yield(batch) {
-					return
-				}
-				batch, size = batch[:0], 0
-			}
-		}
-		if len(batch) > 0 {
-			yield(batch)
-		}
-	}
-}
-
 // Batches returns the rows as examples in JSON. They are written a batch at a time,
 // since each row repeats the names of its fields, which can take many times the
 // bytes of the request. A batch is valid until the next one.
@@ -291,7 +262,7 @@ func (q *Infer) Batches(m *Model) iter.Seq[[][]byte] {
 				}
 			}
 		}
-		Batches(rows, &q.rows)(func(batch [][]byte) bool {
+		serve.Batches(rows, &q.rows)(func(batch [][]byte) bool {
 			more := yield(batch)
 			q.batch = q.batch[:0]
 			return more
@@ -319,7 +290,7 @@ func (c *column) check(n int) error {
 		return errors.New("its data is not a list")
 	}
 	nested, count := false, 0
-	err := Items(c.data, func(item []byte) error {
+	err := serve.Items(c.data, func(item []byte) error {
 		if count == 0 {
 			nested = item[0] == '['
 		}
@@ -330,7 +301,7 @@ func (c *column) check(n int) error {
 			count++
 		} else {
 			values := 0
-			_ = Items(item, func([]byte) error { values++; return nil })
+			_ = serve.Items(item, func([]byte) error { values++; return nil })
 			if values != c.width {
 				return fmt.Errorf("row %d has %d values, want %d", count/c.width, values, c.width)
 			}
@@ -350,17 +321,17 @@ func (c *column) check(n int) error {
 // append appends the next row to an object or a list.
 func (c *column) append(b []byte) []byte {
 	if c.next == 0 {
-		c.next = skipSpace(c.data, skipSpace(c.data, 0)+1)
+		c.next = serve.SkipSpace(c.data, serve.SkipSpace(c.data, 0)+1)
 	}
-	first, end := c.next, endOf(c.data, c.next)
+	first, end := c.next, serve.EndOf(c.data, c.next)
 	for left := c.width - 1; ; left-- {
-		if c.next = skipSpace(c.data, end); c.next < len(c.data) && c.data[c.next] == ',' {
-			c.next = skipSpace(c.data, c.next+1)
+		if c.next = serve.SkipSpace(c.data, end); c.next < len(c.data) && c.data[c.next] == ',' {
+			c.next = serve.SkipSpace(c.data, c.next+1)
 		}
 		if left == 0 || c.data[first] == '[' {
 			break
 		}
-		end = endOf(c.data, c.next)
+		end = serve.EndOf(c.data, c.next)
 	}
 	row := c.data[first:end]
 	if row[0] == '[' {
@@ -375,15 +346,15 @@ func (c *column) append(b []byte) []byte {
 		return append(append(b, row...), ']')
 	}
 	from := len(b)
-	for i := skipSpace(row, 0); i < len(row); {
-		end := endOf(row, i)
+	for i := serve.SkipSpace(row, 0); i < len(row); {
+		end := serve.EndOf(row, i)
 		if tag := row[i:end]; string(tag) != "null" {
 			if len(b) > from {
 				b = append(b, ',')
 			}
 			b = append(b, tag...)
 		}
-		i = skipSpace(row, skipSpace(row, end)+1) // behind the comma
+		i = serve.SkipSpace(row, serve.SkipSpace(row, end)+1) // behind the comma
 	}
 	return append(b, ']')
 }

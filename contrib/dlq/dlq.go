@@ -1,5 +1,5 @@
-// Package dlq is the command dlq: it lists the records that could not be used, and
-// sends them back, repaired.
+// Package dlq adds the command dlq: it lists the records that could not be used, and
+// sends them back, repaired. Import it for its side effect.
 package dlq
 
 import (
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
@@ -20,19 +21,11 @@ import (
 // verbs are what the command dlq can do.
 var verbs = []string{"list", "replay"}
 
-// Group is the default consumer group of dlq replay, which keeps its position.
-const Group = "streamsvm-dlq"
-
-// Kafka connects the command to the program's flags and exit codes.
-type Kafka struct {
-	// Define defines the flags and returns what makes the configuration of them.
-	Define func(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error)
-	// Exit gives errors of kafkaio their exit codes.
-	Exit func(error) error
+func init() {
+	contrib.Add(contrib.Topics, func(w contrib.Wiring) []*cli.Command { return []*cli.Command{command(w)} })
 }
 
-// Command returns the command.
-func Command(k Kafka) *cli.Command {
+func command(w contrib.Wiring) *cli.Command {
 	return &cli.Command{
 		Name: "dlq", Args: "list | replay [DLQ-TOPIC...]", Words: verbs, MinArgs: 1, MaxArgs: -1,
 		Summary: "list the records that could not be used, or repair them and send them back",
@@ -67,12 +60,12 @@ needs a --group of its own.`,
 			"streamsvm dlq replay clicks.dlq --from earliest --dry-run --repair \"sed 's/NaN/0/g'\"",
 		Common: []string{"brokers", "topics", "reason", "origin", "values", "json", "from", "to", "repair", "group", "dry-run", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			o := &letterFlags{exit: k.Exit}
+			o := &letterFlags{exit: w.Exit}
 			list, replay := &letterList{letterFlags: o}, &letterReplay{letterFlags: o}
 			o.define(f)
 			list.define(f)
 			replay.define(f)
-			o.config = k.Define(f)
+			o.config = w.Kafka(f)
 			return func(ctx context.Context, c *cli.Call) error {
 				o.c = c
 				verb := c.Args[0]
