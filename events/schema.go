@@ -165,6 +165,12 @@ func (s *Schema) Features() []string {
 	return names
 }
 
+// Range returns the features of Fields[i]: from, up to but not including to. The values
+// of Means are those of the first ones.
+func (s *Schema) Range(i int) (from, to int) {
+	return s.Fields[i].at, s.Fields[i].at + s.Fields[i].width()
+}
+
 // Owners returns for each feature the name of its field.
 func (s *Schema) Owners() []string {
 	names := make([]string, 0, s.dim)
