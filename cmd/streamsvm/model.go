@@ -105,6 +105,7 @@ func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
 	if name, alias := modeltopic.SplitName(o.name); alias != "" {
 		return c.Bad("model-name", fmt.Errorf("%s is an alias of model %s", o.name, name))
 	}
+	defer awaiting(c, o.brokers)()
 	done := ""
 	var err error
 	switch verb {

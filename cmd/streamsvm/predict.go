@@ -70,7 +70,7 @@ type predict struct {
 	isShadow      bool
 	shadowMetrics *metrics.Predictor
 	started       time.Time
-	counts        struct{ predictions, refused, skipped atomic.Uint64 }
+	counts        struct{ requests, predictions, refused, skipped atomic.Uint64 }
 	at            atomic.Pointer[stream.Offsets] // how far topics have been scored; nil without
 
 	refused int
@@ -249,9 +249,10 @@ func (p *predict) serve(ctx context.Context) error {
 	case len(p.topics) > 0:
 		err = p.scoreTopics(ctx)
 	case p.listen != "":
-		p.prog.stopped()
 		say(p.c, "POST http://%s/predict", srv.addr)
+		p.prog.serves(p)
 		<-ctx.Done()
+		p.prog.done()
 	default:
 		err = p.files(ctx)
 	}

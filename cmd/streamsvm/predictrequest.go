@@ -200,6 +200,7 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 		return nil
 	}
 	q := requests.Get().(*request)
+	p.counts.requests.Add(1)
 	q.Request, q.w, q.r, q.fields, q.explain = admitted, w, r, fields, explain
 	if q.body, err = q.ReadBody(q.body, p.maxBody, q.size()); err != nil {
 		q.failed(err, true)
