@@ -217,6 +217,8 @@ func TestExitCodes(t *testing.T) {
 	good := moons(t, "good.libsvm", 50, 0)
 	bad := filepath.Join(dir, "bad.libsvm")
 	write(t, bad, "+1 1:0.5\n-1 1:x\n")
+	empty := filepath.Join(dir, "empty.json")
+	write(t, empty, "")
 	other := filepath.Join(dir, "other.bin")
 	write(t, other, "neither of them")
 	config := filepath.Join(dir, "c.yaml")
@@ -243,6 +245,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"model", "inspect", other}, cli.Data, "not a checkpoint"},
 		{[]string{"model", "inspect", dir}, cli.Data, "holds no checkpoint"},
 		{[]string{"predict", "--model", other}, cli.Data, "not a model, or written by a newer version"},
+		{[]string{"schema", "infer", empty, "--task", "regress"}, cli.Data, "there are no records to infer the fields from"},
 		{[]string{"predict"}, cli.Usage, "neither --model-topic nor --model"},
 		{[]string{"train"}, cli.Usage, "--topics: no topic"},
 		{[]string{"train", "--topics", "a", "--model-topic", "m"}, cli.Usage, "--checkpoint: model-topic needs it"},

@@ -160,7 +160,7 @@ func (o *versions) contents(ctx context.Context, c *cli.Call, version uint64) (*
 	case name == "" && len(names) == 1:
 		name = names[0]
 	case !slices.Contains(names, name):
-		return nil, cli.Failf(cli.Data, "topic %s holds no model %s%s", o.topic, name, spell.DidYouMean(name, names))
+		return nil, cli.Failf(cli.Data, "topic %s holds no model%s%s", o.topic, unless(name == "", " "+name), spell.DidYouMean(name, names))
 	}
 	o.name = name
 	return t, nil
