@@ -171,17 +171,6 @@ func (s *Schema) Range(i int) (from, to int) {
 	return s.Fields[i].at, s.Fields[i].at + s.Fields[i].width()
 }
 
-// Owners returns for each feature the name of its field.
-func (s *Schema) Owners() []string {
-	names := make([]string, 0, s.dim)
-	for i := range s.Fields {
-		for range s.Fields[i].width() {
-			names = append(names, s.Fields[i].Name)
-		}
-	}
-	return names
-}
-
 // Scaled reports for each feature whether its scale has a meaning, so that it must not be
 // scaled. Only numbers have none.
 func (s *Schema) Scaled() []bool {

@@ -52,42 +52,30 @@ func (s *Scorer) Explain(record []byte) ([]Contribution, error) {
 type part struct {
 	name     string
 	from, to int
-	means    []float32 // of the first features; 0 for the others
+	means    []float64 // of the first features; 0 for the others
 }
 
 // occlusion knows how to occlude parts of records.
 type occlusion struct {
 	fields []part    // of events
 	names  []string  // of the features of vectors
-	means  []float32 // of these
+	means  []float64 // of these
 }
 
 func newOcclusion(p *Predictor) *occlusion {
 	sig := p.Signature()
 	if sig.Schema == "" {
-		return &occlusion{names: sig.Features(), means: narrow(p.means())}
+		return &occlusion{names: sig.Features(), means: p.means()}
 	}
 	schema, err := events.Parse(sig.Schema)
-	if err != nil { // not so: the codec has read it
-		return new(occlusion)
-	}
 	o := new(occlusion)
-	for i := range schema.Fields {
+	for i := 0; err == nil && i < len(schema.Fields); i++ { // the codec has read the schema
 		f := &schema.Fields[i]
-		from, to := schema.Range(i)
-		if from < to {
-			o.fields = append(o.fields, part{f.Name, from, to, narrow(f.Means)})
+		if from, to := schema.Range(i); from < to {
+			o.fields = append(o.fields, part{f.Name, from, to, f.Means})
 		}
 	}
 	return o
-}
-
-func narrow(list []float64) []float32 {
-	out := make([]float32, len(list))
-	for i, v := range list {
-		out[i] = float32(v)
-	}
-	return out
 }
 
 // means returns the mean of each feature of vectors, or what the preprocessing subtracts;
@@ -102,48 +90,31 @@ func (p *Predictor) means() []float64 {
 	return nil
 }
 
-// parts returns the parts of x, of vectors without those that are occluded already.
+// parts returns the parts of x, of vectors without features that are 0 and have no mean.
 func (o *occlusion) parts(x stream.Vec) (list []part) {
 	if o.fields != nil {
 		return o.fields
 	}
-	add := func(j int, v float32) {
-		f := part{from: j, to: j + 1}
-		if j < len(o.means) {
-			f.means = o.means[j : j+1]
-		}
-		if v == f.mean(j) {
-			return
-		}
-		if f.name = "feature " + strconv.Itoa(j+1); j < len(o.names) {
+	add := func(j int) {
+		f := part{"feature " + strconv.Itoa(j+1), j, j + 1, o.means[min(j, len(o.means)):min(j+1, len(o.means))]}
+		if j < len(o.names) {
 			f.name = o.names[j]
 		}
 		list = append(list, f)
 	}
-	next := 0
+	for j := range o.means {
+		add(j)
+	}
 	for k, v := range x.Val {
 		j := k
 		if x.Idx != nil {
 			j = int(x.Idx[k])
 		}
-		for ; next < min(j, len(o.means)); next++ {
-			add(next, 0)
+		if v != 0 && j >= len(o.means) {
+			add(j)
 		}
-		add(j, v)
-		next = j + 1
-	}
-	for ; x.Idx != nil && next < len(o.means); next++ {
-		add(next, 0)
 	}
 	return list
-}
-
-// mean returns what stands for feature j.
-func (f *part) mean(j int) float32 {
-	if j -= f.from; j < len(f.means) {
-		return f.means[j]
-	}
-	return 0
 }
 
 // section returns the positions in x of the features of the part.
@@ -161,15 +132,16 @@ func (f *part) occlude(x stream.Vec) stream.Vec {
 	from, to := f.section(x)
 	if x.Idx == nil {
 		y := slices.Clone(x.Val)
-		for j := from; j < to; j++ {
-			y[j] = f.mean(j)
+		clear(y[from:to])
+		for k, v := range f.means[:min(len(f.means), to-from)] {
+			y[from+k] = float32(v)
 		}
 		return stream.Vec{Val: y}
 	}
 	y := stream.Vec{Idx: slices.Clone(x.Idx[:from]), Val: slices.Clone(x.Val[:from])}
 	for k, v := range f.means {
 		if v != 0 {
-			y.Idx, y.Val = append(y.Idx, int32(f.from+k)), append(y.Val, v)
+			y.Idx, y.Val = append(y.Idx, int32(f.from+k)), append(y.Val, float32(v))
 		}
 	}
 	y.Idx, y.Val = append(y.Idx, x.Idx[to:]...), append(y.Val, x.Val[to:]...)

@@ -92,8 +92,7 @@ func unreadable(w http.ResponseWriter, err error) {
 
 func (p *predict) mostRows() int { return cmp.Or(p.maxRows, defaultMaxRows) }
 
-// maxExplained is the largest number of examples of a request with explanations, which
-// take a prediction for each field.
+// maxExplained is the largest number of examples to explain in a request.
 const maxExplained = 100
 
 // ServeHTTP answers POST /predict. The body is one example in the codec of the

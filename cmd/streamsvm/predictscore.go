@@ -49,9 +49,6 @@ func (b *scoring) doing() string {
 	}
 }
 
-// errNoProbability is why there is no label under a threshold.
-var errNoProbability = errors.New("the model has no probabilities, which --threshold needs: fewer than 200 predictions had been compared with their labels, or an older version made it")
-
 func newScoring() *scoring { return &scoring{done: make(chan struct{}, 1)} }
 
 // fileScorer is a Scorer for records under a csv header; nil is no header.
@@ -91,11 +88,8 @@ func (p *predict) score(ctx context.Context, b *scoring) {
 	_ = b.s.ScoreBatch(ctx, &b.Batch) // cannot fail: the Scorer is pinned
 	scored := len(b.Predictions)
 	for i := range b.Predictions {
-		if err := b.Predictions[i].Err; err != nil {
+		if b.Predictions[i].Err != nil {
 			scored--
-			if err == predictor.ErrNoProbability {
-				b.Predictions[i].Err = errNoProbability
-			}
 		}
 	}
 	p.counts.predictions.Add(uint64(scored))

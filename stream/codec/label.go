@@ -154,10 +154,10 @@ func (l *labelDecoder) read(ctx context.Context, r *stream.Record, use func(c *e
 	if i == len(b) {
 		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
-	if b[i] != '{' && l.rows != nil {
+	switch {
+	case b[i] != '{' && l.rows != nil:
 		return l.row(b, use)
-	}
-	if b[i] != '{' {
+	case b[i] != '{':
 		return use(&events.Cell{Kind: events.Text, Text: bytes.TrimRight(b[i:], " \t")}, "", "")
 	}
 	er := c.readers.Get().(*eventReader)
@@ -180,11 +180,11 @@ func (l *labelDecoder) row(b []byte, use func(c *events.Cell, field, id string) 
 		}
 		return nil
 	})
-	if err == nil && none(text) {
-		return use(&events.Cell{}, l.json.schema.Fields[0].Name, id)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case none(text):
+		return use(&events.Cell{}, l.json.schema.Fields[0].Name, id)
 	}
 	return use(&events.Cell{Kind: events.Text, Text: text}, "", id)
 }
