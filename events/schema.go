@@ -165,15 +165,10 @@ func (s *Schema) Features() []string {
 	return names
 }
 
-// Owners returns for each feature the name of its field.
-func (s *Schema) Owners() []string {
-	names := make([]string, 0, s.dim)
-	for i := range s.Fields {
-		for range s.Fields[i].width() {
-			names = append(names, s.Fields[i].Name)
-		}
-	}
-	return names
+// Range returns the features of Fields[i]: from, up to but not including to. The values
+// of Means are those of the first ones.
+func (s *Schema) Range(i int) (from, to int) {
+	return s.Fields[i].at, s.Fields[i].at + s.Fields[i].width()
 }
 
 // Scaled reports for each feature whether its scale has a meaning, so that it must not be

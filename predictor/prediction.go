@@ -28,9 +28,10 @@ type Prediction struct {
 	// Scores and Probabilities have an element per class, by number, if there are
 	// more than two. Probabilities is nil if they are not known.
 	Scores, Probabilities []float64
-	// Contributions lists the largest contributions of features, at most as many as
-	// ScorerOptions.Contributions, and Constant is the constant term. The list is nil
-	// if they are not known.
+	// Contributions lists the largest contributions of fields, at most as many as
+	// Batch.Contributions, and Constant is the prediction with all fields occluded. The
+	// list is nil if nobody asked for it, or the record has more than 4096 features to
+	// explain.
 	Contributions []Contribution
 	Constant      float64
 
@@ -158,7 +159,7 @@ func (p *Prediction) AppendFields(b []byte) []byte {
 		b = p.appendScores(jsonenc.AppendKey(b, "scores"), p.Scores)
 		b = p.appendScores(jsonenc.AppendKey(b, "probabilities"), p.Probabilities)
 	}
-	if p.of != nil && p.of.contributions > 0 {
+	if p.Contributions != nil {
 		b = p.appendContributions(jsonenc.AppendKey(b, "contributions"))
 	}
 	return appendNames(appendNames(b, "unknown", p.Unknown), "missing", p.Missing)
@@ -204,22 +205,14 @@ func (p *Prediction) appendScores(b []byte, scores []float64) []byte {
 }
 
 // appendContributions appends an array of contributions and a field with the constant
-// term, or null if they are not known.
+// term.
 func (p *Prediction) appendContributions(b []byte) []byte {
-	if p.Contributions == nil {
-		return append(b, "null"...)
-	}
-	names, _ := p.of.features() // newRecords has read the schema
 	b = append(b, '[')
 	for i, c := range p.Contributions {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		name := "feature " + strconv.Itoa(c.Feature+1)
-		if c.Feature < len(names) {
-			name = names[c.Feature]
-		}
-		b = jsonenc.AppendString(append(b, `{"feature":`...), name)
+		b = jsonenc.AppendString(append(b, `{"feature":`...), c.Feature)
 		b = append(jsonenc.AppendNumber(append(b, `,"value":`...), c.Value), '}')
 	}
 	b = append(b, ']')

@@ -37,9 +37,8 @@ type records struct {
 	// the model.
 	unknownColumns, missingColumns []string
 
-	contributions int                      // of a prediction
-	features      func() ([]string, error) // the names of features, once they are asked for
-	inputs        func() (codec.Inputs, error)
+	occlusion func() *occlusion // to explain predictions
+	inputs    func() (codec.Inputs, error)
 }
 
 // RecordsError says that no records can be read for a model: their description is
@@ -53,7 +52,7 @@ func (e *RecordsError) Unwrap() error { return e.Err }
 // newRecords returns the records of p. If they are read as those of last, it reuses
 // the codecs, so that their statistics of fields continue across versions.
 func newRecords(p *Predictor, o *ScorerOptions, last *records) (*records, error) {
-	r := &records{sig: p.Signature(), contributions: o.Contributions}
+	r := &records{sig: p.Signature()}
 	sig, features := r.sig, r.sig.Features()
 	sig.MaxFeatures = max(codec.DefaultMaxFeatures, sig.MaxFeatures)
 	if o.Columns != nil && (features != nil || sig.Schema != "") {
@@ -80,16 +79,7 @@ func newRecords(p *Predictor, o *ScorerOptions, last *records) (*records, error)
 	if err := r.name(p.Task(), p.Classes(), sig.Labels); err != nil {
 		return nil, &RecordsError{err}
 	}
-	r.features = sync.OnceValues(func() ([]string, error) {
-		if r.sig.Schema != "" {
-			s, err := events.Parse(r.sig.Schema)
-			if err != nil {
-				return nil, err
-			}
-			return s.Features(), nil
-		}
-		return features, nil
-	})
+	r.occlusion = sync.OnceValue(func() *occlusion { return newOcclusion(p) })
 	r.inputs = sync.OnceValues(r.sig.Inputs)
 	if o.Columns != nil {
 		if err := r.compareColumns(o.Columns); err != nil {

@@ -41,9 +41,6 @@ type ScorerOptions struct {
 	// Threshold, in (0,1], predicts the positive one of two labels if its probability
 	// is at least Threshold; 0 predicts it if the score is not negative.
 	Threshold float64
-	// Contributions is the most contributions that a prediction lists; see
-	// [Predictor.Contributions].
-	Contributions int
 }
 
 // Scorer scores raw records: bytes in, label, probability and score out. It reads
@@ -239,7 +236,7 @@ func (s *Scorer) Inputs() (codec.Inputs, error) {
 }
 
 // Score scores one record. The error is Prediction.Err.
-func (s *Scorer) Score(record []byte) (Prediction, error) { return s.one(record, false) }
+func (s *Scorer) Score(record []byte) (Prediction, error) { return s.one(record, Batch{}) }
 
 // ScoreMap scores a record that is given as a map, whatever the codec: the fields of
 // an event, features by name, or "x" with a vector. Values are encoded as
@@ -253,14 +250,15 @@ func (s *Scorer) ScoreMap(fields map[string]any) (Prediction, error) {
 	if err != nil {
 		return Prediction{Err: err}, err
 	}
-	return s.one(record, true)
+	return s.one(record, Batch{JSON: true})
 }
 
-func (s *Scorer) one(record []byte, inJSON bool) (Prediction, error) {
+// one scores a record as the options of a batch say.
+func (s *Scorer) one(record []byte, o Batch) (Prediction, error) {
 	b := s.batches.Get().(*Batch)
 	defer s.batches.Put(b)
 	b.Records = append(b.Records[:0], stream.Record{Value: record})
-	b.JSON = inJSON
+	b.JSON, b.Contributions = o.JSON, o.Contributions
 	err := s.ScoreBatch(context.Background(), b)
 	b.Records[0] = stream.Record{}
 	if err != nil {
@@ -301,6 +299,9 @@ type Batch struct {
 	// Fields says what to do if a record has fields that the model does not know, or
 	// lacks fields of the model. It concerns JSON, and csv with ScorerOptions.Columns.
 	Fields FieldCheck
+	// Contributions is the most contributions that each prediction lists; see
+	// [Scorer.Explain]. Each field of a record takes another prediction.
+	Contributions int
 	// Predictions has one element per record, all by the same version of the model.
 	// They are valid until the batch is scored again.
 	Predictions []Prediction
@@ -371,6 +372,11 @@ func (s *Scorer) ScoreBatch(ctx context.Context, b *Batch) error {
 	} else {
 		s.decide(b)
 	}
+	for k, i := range b.at {
+		if p := &b.Predictions[i]; b.Contributions > 0 && p.Err == nil {
+			s.explain(ctx, p, b.xs[k], b.Contributions)
+		}
+	}
 	return nil
 }
 
@@ -397,11 +403,6 @@ func (s *Scorer) decide(b *Batch) {
 	for k, i := range b.at {
 		p := &b.Predictions[i]
 		p.Score, p.Value = b.f[k], s.version.Label(b.f[k])
-		if n := s.o.Contributions; n > 0 {
-			if list, constant, ok := s.version.Contributions(b.xs[k]); ok {
-				p.Contributions, p.Constant = append([]Contribution{}, list[:min(len(list), n)]...), constant
-			}
-		}
 		known := false
 		if p.Probability, known = s.version.Probability(p.Score); s.o.Threshold > 0 && !known {
 			p.Err = ErrNoProbability

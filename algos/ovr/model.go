@@ -53,6 +53,14 @@ func (m *model) Scores(dst []float64, xs []stream.Vec) {
 	}
 }
 
+// Means returns the means of features that the first model knows, nil if it knows none.
+func (m *model) Means() []float64 {
+	if p, ok := m.parts[0].(interface{ Means() []float64 }); ok {
+		return p.Means()
+	}
+	return nil
+}
+
 // Decision returns the number of the class predicted.
 func (m *model) Decision(x stream.Vec) float64 {
 	var f [1]float64

@@ -1,77 +1,111 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/predictor"
 )
 
-// TestExplain: contributions and the constant make the decision, and have the
-// names of features where there are some.
+// explanation is what a prediction says about the fields.
+type explanation struct {
+	Decision, Constant float64
+	Contributions      []struct {
+		Feature string
+		Value   float64
+	}
+}
+
+// TestExplain: a contribution is what the decision loses when a field is replaced: in a
+// vector by the mean of the stream, in an event by null if nothing was missing in training.
+// That is so for every learner.
 func TestExplain(t *testing.T) {
 	dir := t.TempDir()
-	vectors, events := filepath.Join(dir, "vectors.libsvm"), filepath.Join(dir, "events.json")
+	vectors, events, model := filepath.Join(dir, "vectors.json"), filepath.Join(dir, "events.json"), filepath.Join(dir, "m.ssm")
 	var b, e strings.Builder
-	for i, p := range purchases(1500) {
-		fmt.Fprintf(&b, "%d 1:%g 2:%d 4:%d\n", p.sign(), p.amount, p.hour, i%7)
+	var sum [2]float64
+	const n = 1500
+	for _, p := range purchases(n) {
+		sum[0], sum[1] = sum[0]+float64(float32(p.amount+1000)), sum[1]+float64(p.hour)
+		fmt.Fprintf(&b, `{"x":[%g,%d],"y":%d}`+"\n", p.amount+1000, p.hour, p.sign())
 		fmt.Fprintf(&e, `{"country":%q,"amount":%g,"hour":%d,"fraud":%v}`+"\n", p.country, p.amount, p.hour, p.zeroOne() == 1)
 	}
 	write(t, vectors, b.String())
 	write(t, events, e.String())
-	type line struct {
-		Decision, Constant float64
-		Contributions      []struct {
-			Feature string
-			Value   float64
-		}
-	}
-	model := filepath.Join(dir, "m.ssm")
-	for _, tt := range []struct{ learner, task, file, label, feature string }{
-		{"online", "classify", vectors, "", "feature 4"},
-		{"online", "classify", events, "fraud", "country=BR"},
-		{"l1smooth", "classify", vectors, "", "feature 1"},
-		{"ridge", "regress", vectors, "", "feature 1"},
-		{"svrg-sd", "regress", vectors, "", "feature 2"},
-		{"saga-sd", "regress", vectors, "", "feature 2"},
+	for _, tt := range []struct {
+		file, learner string
+		record        string
+		without       map[string]string
+	}{
+		{vectors, "adaptive", `{"x":[1020,3]}`, map[string]string{
+			"feature 1": fmt.Sprintf(`{"x":[%v,3]}`, sum[0]/n), "feature 2": fmt.Sprintf(`{"x":[1020,%v]}`, sum[1]/n),
+		}},
+		{events, "adaptive", `{"amount":90,"country":"BR","hour":3}`, map[string]string{
+			"amount": `{"country":"BR","hour":3}`, "hour": `{"amount":90,"country":"BR"}`,
+		}},
+		{events, "online", `{"amount":90,"country":"BR","hour":3}`, map[string]string{
+			"amount": `{"country":"BR","hour":3}`, "hour": `{"amount":90,"country":"BR"}`,
+		}},
 	} {
-		args := []string{"replay", tt.file, "--learner", tt.learner, "--task", tt.task, "--model", model, "-q", "--tune=off", "--warmup", "300"}
-		if tt.label != "" {
-			args = append(args, "--label", tt.label)
+		args := []string{"replay", tt.file, "--learner", tt.learner, "--model", model, "-q"}
+		if tt.file == events {
+			args = append(args, "--label", "fraud")
 		}
 		must(t, args...)
-		seen := false
-		for text := range strings.Lines(must(t, "predict", "--model", model, tt.file, "--explain", "100", "-q")) {
-			l := decode[line](t, text)
-			sum, before := l.Constant, math.Inf(1)
-			for _, c := range l.Contributions {
-				sum += c.Value
-				seen = seen || c.Feature == tt.feature
-				if v := math.Abs(c.Value); v > before || v == 0 {
-					t.Fatalf("%+v: not in order, or 0: %s", tt, text)
-				} else {
-					before = v
-				}
+		s, err := predictor.Open(t.Context(), predictor.ScorerOptions{File: model})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "one.json")
+		write(t, file, tt.record)
+		got := decode[explanation](t, must(t, "predict", "--model", model, file, "--explain", "9", "-q"))
+		total := got.Constant
+		for _, c := range got.Contributions {
+			total += c.Value
+			other, ok := tt.without[c.Feature]
+			if !ok {
+				continue
 			}
-			if math.Abs(sum-l.Decision) > 1e-9*(1+math.Abs(l.Decision)) {
-				t.Fatalf("%+v: they make %v: %s", tt, sum, text)
+			p, err := s.Score([]byte(other))
+			if err != nil {
+				t.Fatal(err)
 			}
+			if d := got.Decision - p.Score; math.Abs(d-c.Value) > 1e-4*(1+math.Abs(d)) {
+				t.Errorf("%s, %s: %s contributes %v, want %v", tt.learner, tt.record, c.Feature, c.Value, d)
+			}
+			delete(tt.without, c.Feature)
 		}
-		if !seen {
-			t.Errorf("%+v: %s contributes nothing", tt, tt.feature)
+		if len(tt.without) > 0 {
+			t.Errorf("%s, %s: nothing about %v: %+v", tt.learner, tt.record, tt.without, got)
 		}
-		if out := must(t, "predict", "--model", model, tt.file, "--explain", "1", "-q"); strings.Count(out, `"feature":`) != 1500 {
-			t.Errorf("%+v: %d contributions of 1500 predictions with one each", tt, strings.Count(out, `"feature":`))
+		if tt.learner == "online" && math.Abs(total-got.Decision) > 1e-5 {
+			t.Errorf("%s: they make %v, the decision is %v", tt.record, total, got.Decision)
 		}
-		if out := must(t, "predict", "--model", model, tt.file, "-q"); strings.Contains(out, "contributions") {
-			t.Errorf("%+v: unasked: %.200s", tt, out)
+		one := must(t, "predict", "--model", model, file, "--explain", "1", "-q")
+		if strings.Count(one, `"feature":`) != 1 || !strings.Contains(one, fmt.Sprintf(`[{"feature":%q`, got.Contributions[0].Feature)) {
+			t.Errorf("the largest one: %s", one)
+		}
+		if out := must(t, "predict", "--model", model, file, "-q"); strings.Contains(out, "contributions") {
+			t.Errorf("unasked: %s", out)
 		}
 	}
-	must(t, append([]string{"replay", vectors, "--model", model}, learn...)...)
-	if code, _, errText := streamsvm(t.Context(), "predict", "--model", model, vectors, "--explain", "3"); code != int(cli.Usage) || !strings.Contains(errText, "contributions are known only for linear models") {
-		t.Errorf("a kernel model: exit code %d, %s", code, errText)
+	// The model of the last case, over HTTP.
+	srv := newService(t, model, 0)
+	code, answer := post(t, srv.URL+"/predict?explain=2", `[{"amount":90,"country":"BR","hour":3}]`)
+	var rows struct{ Predictions []explanation }
+	if err := json.Unmarshal([]byte(answer), &rows); err != nil || code != 200 || len(rows.Predictions) != 1 || len(rows.Predictions[0].Contributions) != 2 {
+		t.Errorf("%d %s", code, answer)
+	}
+	for _, tt := range []struct {
+		query, body string
+		code        int
+	}{{"explain=0", "{}", 400}, {"explain=x", "{}", 400}, {"explain=1", "[" + strings.Repeat("{},", maxExplained) + "{}]", 413}, {"", "[" + strings.Repeat("{},", maxExplained) + "{}]", 200}} {
+		if code, answer := post(t, srv.URL+"/predict?"+tt.query, tt.body); code != tt.code {
+			t.Errorf("%s: %d %s", tt.query, code, answer)
+		}
 	}
 }

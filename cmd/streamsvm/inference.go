@@ -151,7 +151,7 @@ func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 		t = new(tensors)
 		q.tensors = t
 	}
-	q.inJSON = true
+	q.inJSON, q.explain = true, 0
 	if q.fields == predictor.ReportFields {
 		q.fields = predictor.IgnoreFields // the protocol has no place for them
 	}

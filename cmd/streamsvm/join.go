@@ -22,10 +22,10 @@ func (o *joinFlags) used() bool { return o.by != "none" && o.by != "" }
 
 func (o *joinFlags) define(f *cli.Flags) {
 	f.Group("Labels that come later", func() {
-		f.StringVar(&o.by, "join", "none", "what an example and its label in --labels-topic have in common: a `FIELD`, such as order_id or order.id; header:NAME; or key, the record key, or id if there is no key; order_id=id if the labels have another one")
+		f.StringVar(&o.by, "join", "none", "what an example and its label in --labels-topic have in common: a `FIELD`, such as order_id or order.id; header:NAME; or key, the record key, or id if there is no key; order_id=id if the labels have another one; order_id=1 for a CSV column")
 		f.Suggest("join", []string{"none", "key"})
-		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro or Protobuf, or labels alone")
-		f.StringVar(&o.field, "labels-field", "", "`FIELD` of the label in --labels-topic; by default as --label says")
+		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro, Protobuf or CSV, or labels alone")
+		f.StringVar(&o.field, "labels-field", "", "`FIELD` or CSV column of the label in --labels-topic; by default as --label says, or the last column")
 		f.IntVar(&o.window, "join-window", 10000, "examples wait for their label until that of one more than `N` later has come")
 	})
 }

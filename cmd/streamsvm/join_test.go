@@ -337,6 +337,10 @@ func TestJoinsBy(t *testing.T) {
 			l["ref"] = map[string]any{"order": fmt.Sprint(i), "bad": l["fraud"]}
 			return stream.Record{Value: asJSON(o)}, stream.Record{Value: asJSON(l)}
 		}},
+		{"rows of csv", []string{"--join", "order_id=1", "--labels-field", "3"}, func(i int, o, l map[string]any) (stream.Record, stream.Record) {
+			o["order_id"] = fmt.Sprint("o", i)
+			return stream.Record{Value: asJSON(o)}, stream.Record{Value: fmt.Appendf(nil, "o%d,ann,%v", i, l["fraud"])}
+		}},
 		{"field and key", []string{"--join", "order_id=key"}, func(i int, o, l map[string]any) (stream.Record, stream.Record) {
 			o["order_id"] = i
 			return stream.Record{Value: asJSON(o)}, stream.Record{Key: fmt.Append(nil, i), Value: asJSON(l)}

@@ -218,6 +218,8 @@ func TestExitCodes(t *testing.T) {
 	good := moons(t, "good.libsvm", 50, 0)
 	bad := filepath.Join(dir, "bad.libsvm")
 	write(t, bad, "+1 1:0.5\n-1 1:x\n")
+	empty := filepath.Join(dir, "empty.json")
+	write(t, empty, "")
 	other := filepath.Join(dir, "other.bin")
 	write(t, other, "neither of them")
 	config := filepath.Join(dir, "c.yaml")
@@ -244,11 +246,13 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"model", "inspect", other}, cli.Data, "not a checkpoint"},
 		{[]string{"model", "inspect", dir}, cli.Data, "holds no checkpoint"},
 		{[]string{"predict", "--model", other}, cli.Data, "not a model, or written by a newer version"},
+		{[]string{"schema", "infer", empty, "--task", "regress"}, cli.Data, "there are no records to infer the fields from"},
 		{[]string{"predict"}, cli.Usage, "neither --model-topic nor --model"},
 		{[]string{"train"}, cli.Usage, "--topics: no topic"},
 		{[]string{"train", "--topics", "a", "--model-topic", "m"}, cli.Usage, "--checkpoint: model-topic needs it"},
 		{[]string{"train", "--topics", "a", "--start", "soon"}, cli.Usage, "not earliest"},
 		{[]string{"copy", good}, cli.Usage, "--topic: no topic"},
+		{[]string{"model", "rollback", "--model-topic", "m", "--brokers", "127.0.0.1:1"}, cli.Unavailable, "for 1ms: kafka: broker 127.0.0.1:1: connect: nothing listens there (connection refused): check the port"},
 		{[]string{"copy", good, "--topic", "t", "--brokers", "127.0.0.1:1"}, cli.Unavailable, "127.0.0.1:1"},
 		{[]string{"copy", good, "--topic", "t", "--sasl-mechanism", "plain", "--sasl-password-file", filepath.Join(dir, "none")}, cli.Usage, "sasl-password-file"},
 		{[]string{"broker", "--addr", "192.0.2.1:9092"}, cli.Usage, "not a loopback address"},

@@ -32,7 +32,7 @@ var mistakes = []mistake{
 	{"misspelt flag", "train --topcs tx", cli.Usage, []string{"--topcs", "did you mean --topics?"}},
 	{"wrong codec", "train --topics tx --codec libsvm --until-end", cli.Data, []string{"tx/0 offset 0: ", "is not index:value", `"streamsvm doctor `}},
 	{"wrong name of the label", "train --topics tx --label fraud --until-end", cli.Data, []string{"no field fraud", "name it with --label", "is_fraud (false, true)"}},
-	{"a label in some records only", "train --topics some --label is_fraud --until-end", cli.OK, []string{"200 records consumed = 100 learned + 100 sampled out"}},
+	{"a label in some records only", "train --topics some --label is_fraud --until-end", cli.OK, []string{"200 records consumed = 100 learned + 100 without a label + 0 sampled out"}},
 	{"a header among the records of a topic", "train --topics csv --codec csv --label is_fraud --until-end", cli.Usage, []string{`no column is called "is_fraud"`, "the number of the column"}},
 	{"the same, by number", "train --topics csv --codec csv --label 3 --labels false,true --until-end", cli.Data, []string{"csv/0 offset 0: decode, column 1: \"amount\" is not a number", `"streamsvm doctor `}},
 	{"semicolons in a CSV file", "replay semicolons.csv --label is_fraud", cli.Usage, []string{`no column is called "is_fraud"`, "--csv-separator"}},

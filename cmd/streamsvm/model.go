@@ -105,6 +105,7 @@ func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
 	if name, alias := modeltopic.SplitName(o.name); alias != "" {
 		return c.Bad("model-name", fmt.Errorf("%s is an alias of model %s", o.name, name))
 	}
+	defer awaiting(c, o.brokers)()
 	done := ""
 	var err error
 	switch verb {
@@ -159,7 +160,7 @@ func (o *versions) contents(ctx context.Context, c *cli.Call, version uint64) (*
 	case name == "" && len(names) == 1:
 		name = names[0]
 	case !slices.Contains(names, name):
-		return nil, cli.Failf(cli.Data, "topic %s holds no model %s%s", o.topic, name, spell.DidYouMean(name, names))
+		return nil, cli.Failf(cli.Data, "topic %s holds no model%s%s", o.topic, unless(name == "", " "+name), spell.DidYouMean(name, names))
 	}
 	o.name = name
 	return t, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,10 +47,14 @@ func TestModelDelete(t *testing.T) {
 			t.Errorf("%s is still there: exit code %d, %s", name, code, said)
 		}
 	}
-	del(cli.Data, "holds no model")
+	del(cli.Data, "holds no model\n")
 
 	// Another trainer may have the name, and nobody else's followers are lost.
-	must(t, append(append([]string{"train", "--topics", topic, "--checkpoint", filepath.Join(t.TempDir(), "state"), "--until-end"}, learn...), at...)...)
+	args := append(append([]string{"train", "--topics", topic, "--checkpoint", filepath.Join(t.TempDir(), "state")}, learn...), at...)
+	must(t, append(args, "--until-end")...)
+	if _, out, said := streamsvm(t.Context(), append([]string{"doctor"}, slices.DeleteFunc(args[1:], func(s string) bool { return s == "-q" })...)...); !strings.Contains(out, "the checkpoint is at the end of the topics") {
+		t.Errorf("doctor says %s%s", out, said)
+	}
 	if l := list(); len(l.Versions) != 1 || len(l.Aliases) != 0 {
 		t.Errorf("the topic holds %+v", l)
 	}

@@ -341,14 +341,13 @@ func (p *pipe) current(ctx context.Context) error {
 func (p *pipe) use(m *predictor.Predictor) (err error) {
 	p.version = &predictor.Version{Predictor: m.Compile()}
 	if p.scorer == nil {
-		p.scorer, err = p.newScorer(0)
+		p.scorer, err = p.newScorer()
 	}
 	return err
 }
 
-func (p *pipe) newScorer(contributions int) (*predictor.Scorer, error) {
+func (p *pipe) newScorer() (*predictor.Scorer, error) {
 	return predictor.NewScorer(func() *predictor.Version { return p.version }, predictor.ScorerOptions{
-		Contributions: contributions,
 		Adapt: func(sig *codec.Signature) error {
 			if sig.Codec = "msgpack"; sig.Schema != "" {
 				sig.Codec = "json"
@@ -358,14 +357,14 @@ func (p *pipe) newScorer(contributions int) (*predictor.Scorer, error) {
 	})
 }
 
-func (p *pipe) score(ctx context.Context, s *predictor.Scorer, payload []byte) ([]predictor.Prediction, error) {
+func (p *pipe) score(ctx context.Context, payload []byte, contributions int) ([]predictor.Prediction, error) {
 	b := &p.batch
 	var err error
 	if b.Records, err = records(payload); err != nil {
 		return nil, err
 	}
-	b.JSON = len(payload) > 0 && payload[0] == '{'
-	if err := s.ScoreBatch(ctx, b); err != nil {
+	b.Contributions, b.JSON = contributions, len(payload) > 0 && payload[0] == '{'
+	if err := p.scorer.ScoreBatch(ctx, b); err != nil {
 		return nil, err
 	}
 	for i := range b.Predictions {
@@ -380,7 +379,7 @@ func (p *pipe) score(ctx context.Context, s *predictor.Scorer, payload []byte) (
 // regression, or of two classes decision and probability, or of more the scores and then
 // the probabilities. Unknown probabilities are NaN.
 func (p *pipe) predict(ctx context.Context, payload []byte) (out []byte, err error) {
-	rows, err := p.score(ctx, p.scorer, payload)
+	rows, err := p.score(ctx, payload, 0)
 	add := func(values ...float64) {
 		for _, v := range values {
 			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(v))
@@ -406,16 +405,10 @@ func (p *pipe) predict(ctx context.Context, payload []byte) (out []byte, err err
 	return out, err
 }
 
-// contributions returns a line of JSON for each record, as predict --explain prints it.
+// contributions returns a line of JSON for each record, as predict --explain prints it,
+// with all contributions.
 func (p *pipe) contributions(ctx context.Context, payload []byte) (out []byte, err error) {
-	if err := explainable(p.version); err != nil {
-		return nil, err
-	}
-	s, err := p.newScorer(math.MaxInt)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := p.score(ctx, s, payload)
+	rows, err := p.score(ctx, payload, math.MaxInt)
 	for i := range rows {
 		out = append(rows[i].AppendJSON(out, nil), '\n')
 	}

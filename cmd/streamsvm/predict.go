@@ -70,7 +70,7 @@ type predict struct {
 	isShadow      bool
 	shadowMetrics *metrics.Predictor
 	started       time.Time
-	counts        struct{ predictions, refused, skipped atomic.Uint64 }
+	counts        struct{ requests, predictions, refused, skipped atomic.Uint64 }
 	at            atomic.Pointer[stream.Offsets] // how far topics have been scored; nil without
 
 	refused int
@@ -154,7 +154,7 @@ curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
 				f.StringVar(&p.predictions, "predictions-topic", "", predictionsUsage)
 				p.outgoing.define(f)
 				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label if its probability is at least `P`; by default if the decision is not negative")
-				f.IntVar(&p.explain, "explain", 0, "linear models: add the contributions of the `K` features that matter most to each prediction in JSON")
+				f.IntVar(&p.explain, "explain", 0, "add the contributions of the `K` fields that matter most to each prediction in JSON")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
 			p.sessionFlags.define(f)
@@ -249,9 +249,10 @@ func (p *predict) serve(ctx context.Context) error {
 	case len(p.topics) > 0:
 		err = p.scoreTopics(ctx)
 	case p.listen != "":
-		p.prog.stopped()
 		say(p.c, "POST http://%s/predict", srv.addr)
+		p.prog.serves(p)
 		<-ctx.Done()
+		p.prog.done()
 	default:
 		err = p.files(ctx)
 	}
@@ -280,9 +281,6 @@ func (p *predict) modelled() error {
 		return p.c.Bad("threshold", errors.New("it is for two classes, the model knows more"))
 	case v.Task() == algos.Regress && p.threshold > 0:
 		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
-	}
-	if err := p.explainable(); err != nil {
-		return err
 	}
 	s, err := p.pin(nil)
 	if err != nil {

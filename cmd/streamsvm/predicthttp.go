@@ -70,6 +70,9 @@ func unreadable(w http.ResponseWriter, err error) {
 
 func (p *predict) mostRows() int { return cmp.Or(p.maxRows, defaultMaxRows) }
 
+// maxExplained is the largest number of examples to explain in a request.
+const maxExplained = 100
+
 // ServeHTTP answers POST /predict. The body is one example in the codec of the
 // command line, a JSON array of examples, or lines of text. An example that cannot
 // be scored has an error in its place, and the request fails only if none can. JSON
@@ -90,7 +93,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		values, err = q.split(q.body)
 	}
 	if err == nil {
-		err = p.tooMany(values, len(q.body))
+		err = q.tooMany(p, values)
 	}
 	if err != nil {
 		unreadable(w, err)
@@ -125,17 +128,21 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tooMany returns an error if a body has more rows than allowed.
-func (p *predict) tooMany(values iter.Seq[[]byte], body int) error {
-	if body/2 < p.mostRows() { // a row has two bytes, one of them between rows
+// tooMany returns an error if the body has more rows than allowed.
+func (q *request) tooMany(p *predict, values iter.Seq[[]byte]) error {
+	most := p.mostRows()
+	if q.explain > 0 {
+		most = min(most, maxExplained)
+	}
+	if len(q.body)/2 < most { // a row has two bytes, one of them between rows
 		return nil
 	}
 	n := 0
 	for range values {
 		n++
 	}
-	if n > p.mostRows() {
-		return fmt.Errorf("%w: %d, the limit is %d", serve.ErrTooMany, n, p.mostRows())
+	if n > most {
+		return fmt.Errorf("%w: %d, the limit is %d", serve.ErrTooMany, n, most)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ type request struct {
 	r        *http.Request
 	pinned   *predictor.Scorer
 	fields   predictor.FieldCheck
+	explain  int  // contributions of each prediction
 	inJSON   bool // rows are JSON, even if the codec is another
 	body     []byte
 	values   [][]byte
@@ -191,6 +192,12 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 		return nil
 	}
 	fields, err := fieldCheck(r.URL.Query())
+	explain := 0
+	if v := r.URL.Query().Get("explain"); v != "" && err == nil {
+		if explain, err = strconv.Atoi(v); err != nil || explain < 1 {
+			err = fmt.Errorf("explain is %q, want a number from 1 on", v)
+		}
+	}
 	if err != nil {
 		refuseUnread(w, http.StatusBadRequest, err)
 		return nil
@@ -201,7 +208,8 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 		return nil
 	}
 	q := requests.Get().(*request)
-	q.Request, q.w, q.r, q.fields = admitted, w, r, fields
+	p.counts.requests.Add(1)
+	q.Request, q.w, q.r, q.fields, q.explain = admitted, w, r, fields, explain
 	if q.body, err = q.ReadBody(q.body, p.maxBody, q.size()); err != nil {
 		q.failed(err, true)
 		q.end(p)
@@ -261,7 +269,7 @@ func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error
 			return false
 		}
 		b := q.scoring
-		b.Fields = q.fields
+		b.Fields, b.explain = q.fields, q.explain
 		b.s, b.JSON, b.Records = q.pinned, q.inJSON, b.Records[:0]
 		for _, row := range rows {
 			b.Records = append(b.Records, stream.Record{Value: row})

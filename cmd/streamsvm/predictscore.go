@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,10 @@ import (
 // reused.
 type scoring struct {
 	predictor.Batch
-	s    *predictor.Scorer // pinned to a version
-	out  []byte            // lines for standard output
-	done chan struct{}     // gets an element when the batch is scored
+	s       *predictor.Scorer // pinned to a version
+	explain int               // contributions that a request asks for, if not 0
+	out     []byte            // lines for standard output
+	done    chan struct{}     // gets an element when the batch is scored
 }
 
 // doing says what is being done with the batch, for the report of a panic.
@@ -47,9 +49,6 @@ func (b *scoring) doing() string {
 	}
 }
 
-// errNoProbability is why there is no label under a threshold.
-var errNoProbability = errors.New("the model has no probabilities, which --threshold needs: fewer than 200 predictions had been compared with their labels, or an older version made it")
-
 func newScoring() *scoring { return &scoring{done: make(chan struct{}, 1)} }
 
 // fileScorer is a Scorer for records under a csv header; nil is no header.
@@ -63,7 +62,7 @@ type fileScorer struct {
 func (p *predict) pin(h *csvHeader) (*predictor.Scorer, error) {
 	last := p.last.Load()
 	if last == nil || last.header != h {
-		s, err := p.codecFlags.scorer(p.c, p.current, predictor.ScorerOptions{Threshold: p.threshold, Contributions: p.explain}, h, p.c.Args...)
+		s, err := p.codecFlags.scorer(p.c, p.current, predictor.ScorerOptions{Threshold: p.threshold}, h, p.c.Args...)
 		if err != nil {
 			return nil, err
 		}
@@ -85,14 +84,12 @@ func (p *predict) codec() codec.Codec {
 // score predicts the batch.
 func (p *predict) score(ctx context.Context, b *scoring) {
 	start := time.Now()
+	b.Contributions = cmp.Or(b.explain, p.explain)
 	_ = b.s.ScoreBatch(ctx, &b.Batch) // cannot fail: the Scorer is pinned
 	scored := len(b.Predictions)
 	for i := range b.Predictions {
-		if err := b.Predictions[i].Err; err != nil {
+		if b.Predictions[i].Err != nil {
 			scored--
-			if err == predictor.ErrNoProbability {
-				b.Predictions[i].Err = errNoProbability
-			}
 		}
 	}
 	p.counts.predictions.Add(uint64(scored))
@@ -310,22 +307,4 @@ func (p *predict) print(b *scoring) error {
 	}
 	_, err := p.c.Out.Write(b.out)
 	return err
-}
-
-// explainable returns why contributions are not known for the model in use.
-func (p *predict) explainable() error {
-	if p.explain == 0 {
-		return nil
-	}
-	if err := explainable(p.current()); err != nil {
-		return p.c.Bad("explain", err)
-	}
-	return nil
-}
-
-func explainable(v *predictor.Version) error {
-	if _, _, ok := v.Contributions(stream.Vec{}); !ok {
-		return fmt.Errorf("contributions are known only for linear models of two classes or of a regression whose features are not hashed; this is a model of %s: %s", v.Learner(), v.Info().Text)
-	}
-	return nil
 }

@@ -54,6 +54,19 @@ type fieldStatus struct {
 	PSI     eval.Number `json:"psi"`
 }
 
+// serves shows the requests that a service has answered.
+func (p *progress) serves(s *predict) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unit, p.phase = "requests", ""
+	p.look = func() {
+		bad := s.counts.refused.Load()
+		p.records.Store(s.counts.requests.Load())
+		p.version.Store(s.current().Update.Version)
+		p.facts = []any{"rows", s.counts.predictions.Load() + bad, "errors", bad}
+	}
+}
+
 // statusJSON answers GET /status.json.
 func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 	s := predictStatus{

@@ -153,7 +153,7 @@ func TestNoProbabilities(t *testing.T) {
 			t.Errorf("%s: %s", model, out)
 		}
 		code, out, text := streamsvm(t.Context(), "predict", "--model", model, "--threshold", "0.5", test)
-		if code != int(cli.Data) || strings.Count(out, `"error"`) != 10 || strings.Contains(out, "label\"") || !strings.Contains(text, "--threshold") {
+		if code != int(cli.Data) || strings.Count(out, `"error"`) != 10 || strings.Contains(out, "label\"") || !strings.Contains(text, "threshold needs") {
 			t.Errorf("%s: exit code %d, %s%s", model, code, out, text)
 		}
 	}

@@ -47,6 +47,7 @@ type progress struct {
 		at    time.Time
 		share float64
 	}
+	look  func()         // sets records, version and facts before they are shown; may be nil
 	facts []any          // further names and values
 	e     *engine.Engine // of the run, once it has started
 	seen  time.Time      // when e was looked at
@@ -98,6 +99,15 @@ func startProgress(c *cli.Call, format string, args ...any) *progress {
 	return p
 }
 
+// slowAfter is the time after which a command that waits says so. Tests shorten it.
+var slowAfter = 2 * time.Second
+
+// awaiting says that the command waits for the brokers, unless the function that it
+// returns is called soon.
+func awaiting(c *cli.Call, brokers []string) (done func() bool) {
+	return time.AfterFunc(slowAfter, func() { say(c, "waiting for an answer of %s, for up to %v", strings.Join(brokers, ","), patience) }).Stop
+}
+
 // say prints a line for the user, unless none is wanted.
 func say(c *cli.Call, format string, args ...any) {
 	text := strings.TrimSpace(fmt.Sprintf(format, args...))
@@ -131,6 +141,9 @@ func (p *progress) shows(phase string, facts ...any) {
 func (p *progress) print() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.look != nil {
+		p.look()
+	}
 	now, n := p.now(), p.records.Load()
 	rate := float64(n-p.last.records) / max(now.Sub(p.last.at).Seconds(), 1e-3)
 	if rate = math.Round(10*rate) / 10; rate >= 10 {

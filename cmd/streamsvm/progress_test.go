@@ -13,6 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -111,6 +112,34 @@ func TestProgressLines(t *testing.T) {
 		})
 		if lines := strings.Split(strings.TrimSpace(got), "\n"); !slices.Equal(lines, want) {
 			t.Errorf("%s:\n%s\nwant\n%s", form, got, strings.Join(want, "\n"))
+		}
+	}
+}
+
+// TestProgressOfService: a service shows requests, rows, errors and the version.
+func TestProgressOfService(t *testing.T) {
+	var b bytes.Buffer
+	s := &predict{current: func() *predictor.Version { return &predictor.Version{Update: stream.Update{Version: 7}} }}
+	p := startProgress(&cli.Call{Stdio: cli.Stdio{Err: &b}}, "")
+	p.stopped()
+	p.serves(s)
+	s.counts.requests.Add(2)
+	s.counts.predictions.Add(5)
+	s.counts.refused.Add(1)
+	p.done()
+	if got := b.String(); !strings.HasPrefix(got, "2 requests, ") || !strings.HasSuffix(got, "/s, rows 6, errors 1, version 7\n") {
+		t.Error(got)
+	}
+}
+
+// TestAwaiting: a command that waits for a broker says so.
+func TestAwaiting(t *testing.T) {
+	defer func(p, s time.Duration) { patience, slowAfter = p, s }(patience, slowAfter)
+	patience, slowAfter = time.Millisecond, 0
+	for _, verb := range []string{"list", "promote", "rollback"} {
+		code, _, said := streamsvm(t.Context(), "model", verb, "--model-topic", "m", "--brokers", "127.0.0.1:1")
+		if code != int(cli.Unavailable) || !strings.Contains(said, "waiting for an answer of 127.0.0.1:1, for up to 1ms") {
+			t.Errorf("%s: exit code %d: %s", verb, code, said)
 		}
 	}
 }

@@ -120,7 +120,10 @@ func (s *schema) discover(ctx context.Context) (codec.Codec, codec.Options, erro
 		return nil, opts, kafkaError(err)
 	}
 	defer src.Close()
-	_, o, err := trainer.Discover(ctx, src, d, "")
+	recs, o, err := trainer.Discover(ctx, src, d, "")
+	if err == nil && len(recs) == 0 {
+		err = errors.New("there are no records to infer the fields from")
+	}
 	if err != nil {
 		return nil, o, cli.Fail(cli.Data, err)
 	}

@@ -396,7 +396,12 @@ func (t *train) summary(res trainer.Result) error {
 	if res.Ended {
 		how = "the stream has ended"
 	}
-	joined, no := "", ""
+	joined, no, bare := "", "", ""
+	// A learner that has learned from more examples than had labels uses the others, too.
+	if without := min(n.Unlabelled, n.SampledOut); without > 0 && n.Learned <= n.Labelled {
+		bare = fmt.Sprintf(" + %d without a label", without)
+		n.SampledOut -= without
+	}
 	if t.e.Join() != nil {
 		joined = fmt.Sprintf(" + %d joined + %d late", n.Joined, n.Late)
 	}
@@ -408,8 +413,8 @@ func (t *train) summary(res trainer.Result) error {
 	}
 	var b strings.Builder
 	printPrequential(&b, t.e)
-	fmt.Fprintf(&b, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; %smodel version %d; state hash %s\n",
-		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, no, res.Version, hash(h))
+	fmt.Fprintf(&b, "%s: %d records consumed = %d learned%s + %d sampled out + %d dead%s + %d waiting; %smodel version %d; state hash %s\n",
+		how, n.Consumed, n.Learned, bare, n.SampledOut, n.Dead, joined, n.Pending, no, res.Version, hash(h))
 	printJoin(&b, t.e.Join())
 	for line := range strings.Lines(b.String()) {
 		say(t.c, "%s", line)

@@ -26,6 +26,15 @@ type Exported struct {
 	UnitLength bool `json:"unit_length,omitempty"`
 }
 
+// Shift returns what is subtracted from each feature, which is its mean unless the scale is
+// MinMax; nil if features are not shifted, or hashed before.
+func (t *Transform) Shift() []float64 {
+	if t.hashDim > 0 {
+		return nil
+	}
+	return t.shift
+}
+
 // Export returns the plain form of the transform. For Running it has the present
 // means and factors.
 func (t *Transform) Export() Exported {

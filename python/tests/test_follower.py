@@ -34,10 +34,10 @@ def topic(brokers: str) -> str:
     return name
 
 
-def produce(brokers: str, topic: str, values: list[bytes]) -> None:
+def produce(brokers: str, topic: str, values: list[bytes], key: str | None = None) -> None:
     p = Producer({"bootstrap.servers": brokers})
     for v in values:
-        p.produce(topic, v)
+        p.produce(topic, v, key)
         p.poll(0)
     assert p.flush(60) == 0
 
@@ -149,6 +149,21 @@ def test_alias(brokers: str, topic: str) -> None:
         produce(brokers, topic, wire.records("m@champion", 1, 3, wire.predictor(1)))  # rolled back
         until("the roll back", lambda: champion.version == 1)
         assert champion.update.epoch == 3 and all_.version == 3
+
+
+def test_deleted(brokers: str, topic: str, program: str) -> None:
+    """A deleted model stays in use until there is another, but whoever starts gets none."""
+    produce(brokers, topic, wire.records("m", 7, 1, wire.predictor(1)), "m/full/0")
+    with Follower(brokers, topic, "m") as f:
+        f.wait(timeout=60)
+        subprocess.run([program, "model", "delete", "--model-topic", topic, "--model-name", "m", "--brokers", brokers], check=True)
+        with Follower(brokers, topic, "m") as late, pytest.raises(TimeoutError, match="there is no version of m"):
+            late.wait(timeout=2)
+        assert f.version == 7 and f.predict([[0, 0]]) == [1]
+        produce(brokers, topic, wire.records("m", 8, 1, wire.predictor(8)))  # of the trainer that was replaced
+        produce(brokers, topic, wire.records("m", 1, 3, wire.predictor(-1)))
+        until("the next model", lambda: f.version == 1 and f.predict([[0, 0]]) == [0])
+        assert f.update.epoch == 3 and f.swaps == 2
 
 
 def test_trouble(brokers: str, topic: str) -> None:

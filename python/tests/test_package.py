@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import streamsvm
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -40,3 +42,19 @@ def test_wheel(program: str, tmp_path: Path) -> None:
     assert out.strip() == str(site / "streamsvm" / "bin" / "streamsvm")
     out = subprocess.run([site / "bin" / "streamsvm", "--version"], env=env, capture_output=True, text=True, check=True).stdout
     assert out.startswith("streamsvm ")
+
+
+def test_program_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command of the package, which pip puts first on the PATH of an environment, is not
+    the program."""
+    script, program = tmp_path / "env" / "streamsvm", tmp_path / "bin" / "streamsvm"
+    for path, text in (script, "#!python\nfrom streamsvm._pipe import main\n"), (program, "#!/bin/sh\n"):
+        path.parent.mkdir()
+        path.write_text(text)
+        path.chmod(0o755)
+    monkeypatch.delenv("STREAMSVM_BIN", raising=False)
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{program.parent}")
+    assert streamsvm.program() == str(program)
+    program.unlink()
+    with pytest.raises(streamsvm.ProgramError, match="no program"):
+        streamsvm.program()

@@ -17,6 +17,9 @@ type labelDecoder struct {
 	json    *jsonEvents            // its fields are the possible names of the label
 	schemas Schemas                // or nil
 	wire    map[string]*wireEvents // by type of schema
+
+	rows    *csvCodec // of rows of csv; nil if there are none
+	at, key int       // the columns of label and key, as in csvCodec
 }
 
 // NewLabels returns a decoder for the records of a topic that holds labels whose
@@ -28,6 +31,9 @@ type labelDecoder struct {
 //	                    fields are ignored
 //	+1                  a label alone, a text with or without double quotes; blanks
 //	                    around it and the end of a line are ignored
+//	a7,1                a row of csv, if o.LabelsID or o.LabelsField is the number of a
+//	                    column, from 1 on. The label is in the last column by default.
+//	                    As on a topic of examples, there is no header
 //
 // With o.Schemas it may also be Avro or Protobuf with these fields, behind a reference
 // to its schema, whatever the format of the examples.
@@ -66,6 +72,17 @@ func newLabels(o Options) (*labelDecoder, error) {
 	e := encoder{schema: s, names: newNames(s)}
 	l := &labelDecoder{json: &jsonEvents{jsonCodec: jsonCodec{c}, encoder: e}, schemas: o.Schemas, wire: map[string]*wireEvents{}}
 	l.json.readers.New = func() any { return new(eventReader) }
+	if l.key, err = (&CSVOptions{}).column(o.LabelsID); err != nil {
+		l.key = noColumn
+	}
+	if l.at, err = (&CSVOptions{}).column(o.LabelsField); err != nil {
+		l.at = lastColumn
+	}
+	if l.key >= 0 || l.at >= 0 {
+		if l.rows, err = newCSV(c, CSVOptions{Comma: o.CSV.Comma}); err != nil {
+			return nil, err
+		}
+	}
 	for _, name := range AllNames() {
 		if f, ok := wire.Lookup(name); ok && o.Schemas != nil {
 			if l.wire[f.Type], err = newWireEvents(f, c, Options{Schemas: o.Schemas}); err != nil {
@@ -137,7 +154,10 @@ func (l *labelDecoder) read(ctx context.Context, r *stream.Record, use func(c *e
 	if i == len(b) {
 		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
-	if b[i] != '{' {
+	switch {
+	case b[i] != '{' && l.rows != nil:
+		return l.row(b, use)
+	case b[i] != '{':
 		return use(&events.Cell{Kind: events.Text, Text: bytes.TrimRight(b[i:], " \t")}, "", "")
 	}
 	er := c.readers.Get().(*eventReader)
@@ -146,6 +166,27 @@ func (l *labelDecoder) read(ctx context.Context, r *stream.Record, use func(c *e
 		return err
 	}
 	return l.label(&er.row, er.id, use)
+}
+
+// row is read for a row of csv.
+func (l *labelDecoder) row(b []byte, use func(c *events.Cell, field, id string) error) error {
+	var text []byte
+	var id string
+	err := l.rows.split(b, func(k, of int, f []byte) error {
+		if of == 1 || k == l.at || l.at == lastColumn && k == of-1 {
+			text = bytes.Clone(f)
+		} else if k == l.key {
+			id = string(f)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case none(text):
+		return use(&events.Cell{}, l.json.schema.Fields[0].Name, id)
+	}
+	return use(&events.Cell{Kind: events.Text, Text: text}, "", id)
 }
 
 // readWire is read for a record of Avro or Protobuf.

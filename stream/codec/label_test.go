@@ -49,6 +49,15 @@ func TestLabels(t *testing.T) {
 		{opts: Options{LabelsField: "fraud", LabelsID: "order_id"}, value: "\x00\x00\x00\x00\x07" + `{"order_id":"a7","fraud":-1}`, id: "a7", y: -1},
 		{opts: Options{LabelsField: "loss", LabelsID: "order_id", Task: "regress"}, value: `{"order_id":"a7","loss":0.1}`, id: "a7", y: 0.1},
 		{value: strings.Repeat("1", MaxValueBytes+1), err: "limit"},
+		{opts: Options{LabelsID: "1"}, value: "a7,1\r\n", id: "a7", y: 1},
+		{opts: Options{LabelsID: "2", LabelsField: "1", Labels: "no,yes", CSV: CSVOptions{Comma: ';'}}, value: `"no";"a;7";x`, id: "a;7", y: -1},
+		{opts: Options{LabelsField: "2", Labels: "false,true"}, value: "a7,true", y: 1},
+		{opts: Options{LabelsID: "1", LabelsField: "2"}, value: "-1", y: -1},
+		{opts: Options{LabelsID: "1"}, value: `{"1":"a7","y":1}`, id: "a7", y: 1},
+		{opts: Options{LabelsID: "1"}, value: "a7,", err: "missing"},
+		{opts: Options{LabelsID: "1"}, value: "order_id,fraud", err: "number"},
+		{opts: Options{LabelsID: "1"}, value: `"a7,1`, err: "no proper end"},
+		{value: "a7,1", err: "number"},
 		{value: "1e999", opts: Options{Task: "regress"}, err: "finite"},
 	} {
 		dec, err := NewLabels(c.opts)

@@ -133,7 +133,7 @@ func (c *client) close() { c.transport.CloseIdleConnections() }
 // refused returns why no broker can be used, if that is something that waiting
 // will not change, and nil if not. kafka-go shows it as a closed connection.
 func (c *client) refused(ctx context.Context) error {
-	if c.refusal(ctx) == nil {
+	if e := c.fault(ctx); e == nil || !e.Refused {
 		return nil
 	}
 	// A broker that dies during the look closes a connection too, but only once.
@@ -141,11 +141,14 @@ func (c *client) refused(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-time.After(time.Second):
 	}
-	return c.refusal(ctx)
+	if e := c.fault(ctx); e != nil && e.Refused {
+		return reachError(e)
+	}
+	return nil
 }
 
-func (c *client) refusal(ctx context.Context) error {
-	var first *reach.Error
+// fault returns why the first broker cannot be used, nil if any of them can.
+func (c *client) fault(ctx context.Context) (first *reach.Error) {
 	for _, addr := range c.cfg.Brokers {
 		o := c.cfg.reach()
 		o.Brokers = []string{addr}
@@ -159,9 +162,10 @@ func (c *client) refusal(ctx context.Context) error {
 			first = e
 		}
 	}
-	if first == nil || !first.Refused {
-		return nil
-	}
+	return first
+}
+
+func reachError(first *reach.Error) error {
 	return &ReachError{Broker: first.Broker, Step: first.Step, Reason: first.Text(), Remedy: first.Remedy, Err: first}
 }
 
@@ -187,8 +191,9 @@ func ScramSHA512(user, password string) sasl.Mechanism {
 	return reach.Franz{Mechanism: scram.Auth{User: user, Pass: password}.AsSha512Mechanism()}
 }
 
-// ReachError says why no broker can be used although one answers: the two sides
-// do not agree, which waiting will not change. It holds no secret.
+// ReachError says why no broker can be used: the two sides do not agree, which waiting
+// will not change, or none has answered for as long as was to be waited. It holds no
+// secret.
 type ReachError struct {
 	Broker string
 	// Step is what has failed: resolve, connect, tls, protocol, sasl or use.

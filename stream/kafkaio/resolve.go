@@ -56,6 +56,9 @@ func retry(ctx context.Context, c *client, what string, maxDown time.Duration, f
 			since = time.Now()
 			c.log.Warn("kafka: no usable answer, trying again", "doing", what, "error", err)
 		} else if maxDown > 0 && time.Since(since) > maxDown {
+			if e := c.fault(ctx); e != nil {
+				err = reachError(e)
+			}
 			return fmt.Errorf("kafka: %s: no usable answer for %v: %w", what, maxDown, err)
 		}
 		if err := wait.sleep(ctx); err != nil {

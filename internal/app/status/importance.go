@@ -102,7 +102,10 @@ func loss(p *predictor.Predictor, xs []stream.Vec, labels []float64) float64 {
 // featureFields returns the field of each feature; a feature of vectors is a field.
 func featureFields(p *predictor.Predictor, xs []stream.Vec) (names []string) {
 	if s, err := events.Parse(p.Signature().Schema); p.Signature().Schema != "" && err == nil {
-		names = s.Owners()
+		for i := range s.Fields {
+			from, to := s.Range(i)
+			names = append(names, slices.Repeat([]string{s.Fields[i].Name}, to-from)...)
+		}
 	}
 	dim := 0
 	for _, x := range xs {

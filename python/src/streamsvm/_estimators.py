@@ -307,14 +307,12 @@ class _Estimator(BaseEstimator):
         return np.concatenate(out).reshape(len(rows), -1) if out else np.zeros((0, 1))
 
     def explain(self, x: Any) -> Any:
-        """Returns for each row a dict with ``decision``, ``label`` and
-        ``contributions``: what each feature adds to the decision, the largest first. An
-        event's features are what its fields become. For one event, a dict, returns one
-        dict.
-
-        Raises:
-            ValueError: the model is not linear; learners such as ``online`` make linear
-                ones.
+        """Returns for each row a dict with ``decision``, ``label`` and ``contributions``: how
+        much the decision changes when a field is replaced by a value that says nothing, the
+        largest first; of more than two classes, how much the log odds of the predicted
+        class change. A number is replaced by its mean, a category, text or time by none; a
+        missing value contributes what its absence says. ``constant`` is the decision with
+        all fields replaced. For one event, a dict, returns one dict.
         """
         if isinstance(x, Mapping):
             return self.explain([x])[0]

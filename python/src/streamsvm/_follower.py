@@ -235,6 +235,9 @@ class Follower:
         """Takes a record in, and returns whether there may be a new version."""
         value = m.value()
         if value is None:  # a tombstone
+            name, _, rest = (m.key() or b"").decode(errors="replace").partition("/")
+            if rest == "full/0" and name in self._readers:
+                self._readers[name].delete()
             return False
         try:
             name = model_of(value)

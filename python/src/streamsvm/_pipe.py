@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import weakref
@@ -48,10 +49,23 @@ def program() -> str:
         ProgramError: there is none.
     """
     inside = Path(__file__).parent / "bin" / ("streamsvm.exe" if os.name == "nt" else "streamsvm")
-    found = os.environ.get("STREAMSVM_BIN") or (str(inside) if inside.exists() else shutil.which("streamsvm"))
+    found = os.environ.get("STREAMSVM_BIN") or (str(inside) if inside.exists() else _on_path())
     if not found:
         raise ProgramError("this installation of streamsvm has no program: install a wheel for your platform, or set STREAMSVM_BIN to the path of one")
     return found
+
+
+def _on_path() -> str | None:
+    """The first program on the PATH that is not the command of this package, which would
+    start itself."""
+    for folder in os.get_exec_path():
+        found = shutil.which("streamsvm", path=folder)
+        if found is None or os.name == "nt" and Path(folder) == Path(sysconfig.get_path("scripts")):
+            continue
+        with open(found, "rb") as f:
+            if b"streamsvm._pipe" not in f.read(4096):
+                return found
+    return None
 
 
 def main() -> int:

@@ -88,6 +88,13 @@ class Reader:
         self._epoch = 0
         self._parts: dict[tuple[int, int, bool, int, int, int], dict[int, Chunk]] = {}
 
+    def delete(self) -> None:
+        """Forgets the model, which has been deleted. Only a larger epoch is newer."""
+        if self.newest:
+            self._epoch = max(self._epoch, self.newest.epoch + 1)
+            self.newest = None
+            self._parts.clear()
+
     def add(self, value: bytes) -> bool:
         """Takes a record of the model in, and returns whether `newest` is another.
 
