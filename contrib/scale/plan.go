@@ -2,7 +2,6 @@ package scale
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 
@@ -27,21 +26,29 @@ type learner interface {
 	// Dim returns the number of features of the examples so far.
 	Dim() int
 	Restore(s *normal.Sums, dim int) error
+	// Blank returns the model of no examples, with the features of Fix.
+	Blank() algos.Model
+	// Here returns the objective of the model of Fix, and Newton the model that is t of a
+	// step away from it.
+	Here() normal.Solution
+	Newton(t float64) (algos.Model, error)
 }
 
 // A plan is what all sums that go into one model have in common: learner and options,
 // preprocessing, classes, and random features. Every version of a model has the same
-// plan.
+// plan, except that with a hinge its coefficients belong to the plan.
 type plan struct {
-	blank []byte // the model of no examples, encoded
-	pipe  *pipeline.Pipeline
-	spec  algos.Spec
-	env   algos.Env
+	learner        // without examples
+	id      []byte // the plan, encoded as a model
+	blank   []byte // the model of no examples, encoded
+	pipe    *pipeline.Pipeline
+	spec    algos.Spec
+	env     algos.Env
 }
 
 // newPlan returns the plan of an encoded model.
-func newPlan(model []byte) (*plan, error) {
-	pipe, err := pipeline.Decode(model)
+func newPlan(data []byte) (*plan, error) {
+	pipe, err := pipeline.Decode(data)
 	if err != nil {
 		return nil, err
 	}
@@ -55,21 +62,29 @@ func newPlan(model []byte) (*plan, error) {
 	if pipe.Transform.Scale() == prep.Running {
 		return nil, errors.New("its features are scaled by the examples before each, which are not the same in all sums: train it with another --scale")
 	}
-	p.blank, err = p.solve(nil)
-	return p, err
-}
-
-// learner returns a learner without examples.
-func (p *plan) learner() (learner, error) {
-	l, err := ovr.Spec(p.spec).New(p.env, p.pipe.Options)
+	l, err := ovr.Spec(p.spec).New(p.env, pipe.Options)
 	if err != nil {
 		return nil, err
 	}
-	a, ok := l.(learner)
-	if !ok {
-		return nil, fmt.Errorf("learner %s does not learn from sums; lssvm does", p.pipe.Learner)
+	var ok bool
+	if p.learner, ok = l.(learner); !ok {
+		return nil, fmt.Errorf("learner %s does not learn from sums; lssvm does", pipe.Learner)
 	}
-	return a, a.Fix(p.pipe.Model)
+	if err := p.Fix(pipe.Model); err != nil {
+		return nil, err
+	}
+	if p.id, err = p.encode(p.Model()); err == nil {
+		p.blank, err = p.encode(p.Blank())
+	}
+	return p, err
+}
+
+// encode encodes a model with the preprocessing of the plan. The map from its decisions
+// to probabilities is unknown.
+func (p *plan) encode(m algos.Model) ([]byte, error) {
+	out := *p.pipe
+	out.Model, out.Probability, out.Softmax = m, nil, nil
+	return out.AppendBinary(nil)
 }
 
 // admission returns an engine that decides which records can be learned from. The
@@ -81,31 +96,59 @@ func (p *plan) admission() (*engine.Engine, error) {
 	})
 }
 
-// solve returns the encoded model of all sketches, whose sums are added in order.
-func (p *plan) solve(list []*sketch) ([]byte, error) {
-	l, err := p.learner()
-	if err != nil {
-		return nil, err
-	}
-	total, dim := l.Sums(), 0
+// enough is the relative duality gap of a model that has converged.
+const enough = 1e-3
+
+// solve returns the encoded model that follows from sketches of different plans, and
+// what is to be said of it. Each sketch has all examples.
+func solve(list []*sketch) (model []byte, said string, err error) {
+	var best *plan
+	var here normal.Solution
+	tried := map[string]bool{}
 	for _, s := range list {
-		if !bytes.Equal(s.plan, p.blank) {
-			return nil, errOtherPlan
+		p, err := newPlan(s.plan)
+		if err == nil {
+			err = p.Restore(s.sums, s.dim)
 		}
-		if err := total.Merge(s.sums); err != nil {
-			return nil, err
+		switch {
+		case err != nil:
+			return nil, "", err
+		case best != nil && (!s.sums.Hinge() || !bytes.Equal(p.blank, best.blank)):
+			return nil, "", fmt.Errorf("%s, %s: %w", list[0].path, s.path, errOtherPlan)
+		case best != nil && (s.sums.Len() != list[0].sums.Len() || s.sums.Mass() != list[0].sums.Mass()):
+			return nil, "", fmt.Errorf("%s, %s: the passes are over different records", list[0].path, s.path)
 		}
-		dim = max(dim, s.dim)
+		tried[string(p.id)] = true
+		at := p.Here()
+		if best == nil || at.Objective < here.Objective || at.Objective == here.Objective && bytes.Compare(p.id, best.id) < 0 {
+			best, here = p, at
+		}
 	}
-	if err := l.Restore(total, dim); err != nil {
-		return nil, err
+	said = fmt.Sprintf("objective %.6g, duality gap %.3g", here.Objective, here.Gap)
+	if best.Sums().Hinge() && here.Gap <= enough*here.Objective {
+		model, err = best.encode(best.pipe.Model)
+		return model, said + ", converged", err
 	}
-	if _, err = l.Finish(context.Background()); err != nil {
-		return nil, err
+	// A whole step need not go down. Where it was tried and did not, because another pass is
+	// still the best, a shorter one does: the objective is convex and has a gradient.
+	for t := 1.; t > 1e-9; t /= 2 {
+		m, err := best.Newton(t)
+		if err != nil {
+			return nil, "", err
+		}
+		model, err := best.encode(m)
+		if err != nil || !best.Sums().Hinge() {
+			return model, "converged", err
+		}
+		next, err := newPlan(model)
+		if err != nil {
+			return nil, "", err
+		}
+		if !tried[string(next.id)] {
+			return model, fmt.Sprintf("%s, step %g", said, t), nil
+		}
 	}
-	out := *p.pipe
-	out.Model, out.Probability, out.Softmax = l.Model(), nil, nil // the map from decisions to probabilities is unknown
-	return out.AppendBinary(nil)
+	return nil, "", errors.New("no step reduces the objective")
 }
 
-var errOtherPlan = errors.New("the sums are of different models")
+var errOtherPlan = errors.New("the sketches are of different models")

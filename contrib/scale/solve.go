@@ -1,74 +1,95 @@
 package scale
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/contrib"
-	"github.com/streamsvm/streamsvm/internal/atomicfile"
 )
 
-func solveCommand() *cli.Command {
+func mergeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "solve", Args: "FILE...", Summary: "make a model from the sums of streamsvm sum",
+		Name: "merge", Args: "SKETCH...", Summary: "add up sketches of streamsvm sum",
 		Text: `
-Adds up files of streamsvm sum that were made with the same --model, in the order
-given, and writes the model of all their records. The same files in the same
-order give the same bits.
-
-streamsvm model promote publishes the model to a model topic that exists.`,
-		Example: `
-streamsvm solve monday.sums tuesday.sums --out model.ssm
-streamsvm model promote --model model.ssm --version 1 \
-    --model-topic models --model-name clicks --alias champion`,
-		Common: []string{"out"}, MinArgs: 1, MaxArgs: -1,
-		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			var out string
-			f.Group("Files", func() { f.StringVar(&out, "out", "", contrib.OutUsage) })
+Writes to standard output the sketch of all records of the sketches, which were
+made with one --model.`,
+		Example: "streamsvm merge monday.sketch tuesday.sketch > week.sketch",
+		MinArgs: 1, MaxArgs: -1,
+		Setup: func(*cli.Flags) func(context.Context, *cli.Call) error {
 			return func(_ context.Context, c *cli.Call) error {
-				if out == "" {
-					return c.Bad("out", errors.New("no FILE is given"))
+				list, err := mergeFiles(c.Args)
+				if err != nil {
+					return err
 				}
-				return solve(c, out)
+				if len(list) > 1 {
+					return cli.Fail(cli.Data, fmt.Errorf("%s, %s: %w", list[0].path, list[1].path, errOtherPlan))
+				}
+				return list[0].write(c)
 			}
 		},
 	}
 }
 
-func solve(c *cli.Call, out string) error {
-	var list []*sketch
-	var all sketch // the counts
-	for _, path := range c.Args {
+func solveCommand() *cli.Command {
+	return &cli.Command{
+		Name: "solve", Args: "SKETCH...", Summary: "make a model from sketches of streamsvm sum",
+		Text: `
+Adds up sketches that were made with one --model, and writes the model of all their
+records to standard output.
+
+With --set loss=hinge that is one step of Newton's method. Give the sketches of all
+passes so far: it continues from the best one, and halves a step that did not go
+down. It prints the objective and the duality gap, and "converged" when the gap is
+less than a thousandth of the objective; the model is then that of the best pass.
+
+streamsvm model promote publishes the model to a model topic that exists.`,
+		Example: `
+streamsvm solve monday.sketch tuesday.sketch > model.ssm
+streamsvm model promote --model model.ssm --version 1 \
+    --model-topic models --model-name clicks --alias champion`,
+		MinArgs: 1, MaxArgs: -1,
+		Setup: func(*cli.Flags) func(context.Context, *cli.Call) error {
+			return func(_ context.Context, c *cli.Call) error { return solveFiles(c) }
+		},
+	}
+}
+
+// mergeFiles adds up the sketches of each plan, in the order in which plans first appear.
+func mergeFiles(paths []string) (list []*sketch, err error) {
+	for _, path := range paths {
 		s, err := readSketch(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		list = append(list, s)
-		all.summed += s.summed
-		all.unlabelled += s.unlabelled
-		all.dead += s.dead
-		all.tombstones += s.tombstones
+		i := slices.IndexFunc(list, func(o *sketch) bool { return bytes.Equal(o.plan, s.plan) })
+		if i < 0 {
+			list = append(list, s)
+		} else if err := list[i].merge(s); err != nil {
+			return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", path, err))
+		}
 	}
-	if all.summed == 0 {
+	return list, nil
+}
+
+func solveFiles(c *cli.Call) error {
+	list, err := mergeFiles(c.Args)
+	switch {
+	case err != nil:
+		return err
+	case list[0].sums.Len() == 0:
 		return cli.Failf(cli.Data, "no examples have been summed")
 	}
-	p, err := newPlan(list[0].plan)
-	if err != nil {
-		return cli.Fail(cli.Data, fmt.Errorf("%s: %w", c.Args[0], err))
-	}
-	model, err := p.solve(list)
+	model, said, err := solve(list)
 	if err != nil {
 		return cli.Fail(cli.Data, err)
 	}
-	if err := atomicfile.Write(out, model); err != nil {
-		return err
-	}
 	if !c.Quiet {
-		fmt.Fprintf(c.Err, "%s: %s; model hash %016x\n", out, &all, xxhash.Sum64(model))
+		fmt.Fprintf(c.Err, "%s\nmodel hash %016x, %s\n", list[0], xxhash.Sum64(model), said)
 	}
-	return nil
+	_, err = c.Out.Write(model)
+	return err
 }

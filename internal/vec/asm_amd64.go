@@ -240,6 +240,14 @@ func (l *lanes) add64Asm(c code, a, b []float64) {
 	}
 }
 
+func gramAsm(on code, dst *[256]int32, a, b []int16) bool {
+	if len(a) < 32 || on == generic {
+		return false
+	}
+	gramAVX2(&a[0], &b[0], len(a)/32, &dst[0])
+	return true
+}
+
 // axpyMixedAsm processes a multiple of 16 elements, none in Go code, and returns
 // their number.
 func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {

@@ -305,3 +305,9 @@ func productNonzeros1AVX2(z *float32, n int, features *int32, out *float32)
 //
 //go:noescape
 func score1AVX2(z *float32, step int, bias *float32, coef *float32, n int, count *int32, features *int32, sums *[16]float64, gain float32)
+
+// gramAVX2 sets out[16i+j] to the sum over n > 0 pairs of rows p of
+// a[32p+2i]·b[32p+2j] + a[32p+2i+1]·b[32p+2j+1], for i and j < 16.
+//
+//go:noescape
+func gramAVX2(a *int16, b *int16, n int, out *int32)

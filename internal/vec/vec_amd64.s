@@ -8817,3 +8817,67 @@ exp:
 	JNZ          row
 	VZEROUPPER
 	RET
+
+// func gramAVX2(a *int16, b *int16, n int, out *int32)
+// Requires: AVX, AVX2
+TEXT ·gramAVX2(SB), NOSPLIT, $0-32
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ out+24(FP), BX
+	MOVQ $0x0000000000000004, SI
+
+round:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   AX, DI
+	MOVQ   CX, R8
+	MOVQ   DX, R9
+
+pair:
+	VMOVDQU      (R8), Y8
+	VMOVDQU      32(R8), Y9
+	VPBROADCASTD (DI), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y0, Y0
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y1, Y1
+	VPBROADCASTD 4(DI), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y2, Y2
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y3, Y3
+	VPBROADCASTD 8(DI), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y4, Y4
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPBROADCASTD 12(DI), Y10
+	VPMADDWD     Y8, Y10, Y8
+	VPADDD       Y8, Y6, Y6
+	VPMADDWD     Y9, Y10, Y8
+	VPADDD       Y8, Y7, Y7
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R8
+	DECQ         R9
+	JNZ          pair
+	VMOVDQU      Y0, (BX)
+	VMOVDQU      Y1, 32(BX)
+	VMOVDQU      Y2, 64(BX)
+	VMOVDQU      Y3, 96(BX)
+	VMOVDQU      Y4, 128(BX)
+	VMOVDQU      Y5, 160(BX)
+	VMOVDQU      Y6, 192(BX)
+	VMOVDQU      Y7, 224(BX)
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000100, BX
+	DECQ         SI
+	JNZ          round
+	VZEROUPPER
+	RET

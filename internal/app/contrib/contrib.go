@@ -44,6 +44,8 @@ type Wiring struct {
 	Group func(f *cli.Flags) func(c *cli.Call) (*Group, error)
 	// Kafka is for connections to brokers.
 	Kafka func(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error)
+	// Tolerance describes the flag --tolerance.
+	Tolerance string
 	// Exit gives errors of kafkaio their exit codes.
 	Exit func(error) error
 }
@@ -69,6 +71,3 @@ type Group struct {
 
 // PartitionsUsage describes the flag --partitions of every command.
 const PartitionsUsage = "`NUMBERS` of the partitions to read, by default all; of a command that writes, how many to create the topic with"
-
-// OutUsage describes the flag --out of every command.
-const OutUsage = "write to `FILE`; without it to standard output, except for sum and solve; generate compresses .gz and .zst"

@@ -161,5 +161,6 @@ func main() {
 			score(s, 4)
 		}
 	}
+	gram(avx2)
 	Generate()
 }
