@@ -3,8 +3,8 @@ package adaptive
 import (
 	"testing"
 
-	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/contrib/synth"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // BenchmarkParts gives the time that each part of the panel takes for an example,

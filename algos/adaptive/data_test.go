@@ -6,9 +6,9 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/contrib/synth"
 )
 
 func long(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
-	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/contrib/synth"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // friedman returns a stream whose features change their meaning after so many

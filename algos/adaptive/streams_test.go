@@ -16,9 +16,9 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/contrib/synth"
 )
 
 // jumps draws a stream that stays the same until the growing machine is large, and
