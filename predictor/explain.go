@@ -23,8 +23,7 @@ type Contribution struct {
 	Value float64
 }
 
-// maxExplained is the largest number of fields of a record that is explained, since each
-// of them takes a prediction.
+// maxExplained is the most fields of a record that are explained: each takes a prediction.
 const maxExplained = events.MaxFields
 
 // Explain returns the contributions to the prediction for a record, largest magnitude
@@ -117,27 +116,19 @@ func (o *occlusion) parts(x stream.Vec) (list []part) {
 	return list
 }
 
-// section returns the positions in x of the features of the part.
-func (f *part) section(x stream.Vec) (from, to int) {
-	if x.Idx == nil {
-		return min(f.from, len(x.Val)), min(f.to, len(x.Val))
-	}
-	from, _ = slices.BinarySearch(x.Idx, int32(f.from))
-	to, _ = slices.BinarySearch(x.Idx, int32(f.to))
-	return from, to
-}
-
 // occlude returns a copy of x in which the part is occluded.
 func (f *part) occlude(x stream.Vec) stream.Vec {
-	from, to := f.section(x)
 	if x.Idx == nil {
 		y := slices.Clone(x.Val)
-		clear(y[from:to])
-		for k, v := range f.means[:min(len(f.means), to-from)] {
-			y[from+k] = float32(v)
+		hidden := y[min(f.from, len(y)):min(f.to, len(y))]
+		clear(hidden)
+		for k, v := range f.means[:min(len(f.means), len(hidden))] {
+			hidden[k] = float32(v)
 		}
 		return stream.Vec{Val: y}
 	}
+	from, _ := slices.BinarySearch(x.Idx, int32(f.from))
+	to, _ := slices.BinarySearch(x.Idx, int32(f.to))
 	y := stream.Vec{Idx: slices.Clone(x.Idx[:from]), Val: slices.Clone(x.Val[:from])}
 	for k, v := range f.means {
 		if v != 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,11 +193,9 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 		return nil
 	}
 	fields, err := fieldCheck(r.URL.Query())
-	explain := 0
-	if v := r.URL.Query().Get("explain"); v != "" && err == nil {
-		if explain, err = strconv.Atoi(v); err != nil || explain < 1 {
-			err = fmt.Errorf("explain is %q, want a number from 1 on", v)
-		}
+	explain, bad := strconv.Atoi(cmp.Or(r.URL.Query().Get("explain"), "0"))
+	if err == nil && (bad != nil || explain < 0) {
+		err = fmt.Errorf("explain is %q, want a number from 0 on", r.URL.Query().Get("explain"))
 	}
 	if err != nil {
 		refuseUnread(w, http.StatusBadRequest, err)

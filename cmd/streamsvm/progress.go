@@ -105,7 +105,7 @@ var slowAfter = 2 * time.Second
 // awaiting says that the command waits for the brokers, unless the function that it
 // returns is called soon.
 func awaiting(c *cli.Call, brokers []string) (done func() bool) {
-	return time.AfterFunc(slowAfter, func() { say(c, "waiting for an answer of %s, for up to %v", strings.Join(brokers, ","), patience) }).Stop
+	return time.AfterFunc(slowAfter, crash.Func(func() { say(c, "waiting for an answer of %s, for up to %v", strings.Join(brokers, ","), patience) })).Stop
 }
 
 // say prints a line for the user, unless none is wanted.

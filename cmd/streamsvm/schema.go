@@ -121,11 +121,11 @@ func (s *schema) discover(ctx context.Context) (codec.Codec, codec.Options, erro
 	}
 	defer src.Close()
 	recs, o, err := trainer.Discover(ctx, src, d, "")
-	if err == nil && len(recs) == 0 {
-		err = errors.New("there are no records to infer the fields from")
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, o, cli.Fail(cli.Data, err)
+	case len(recs) == 0:
+		return nil, o, cli.Failf(cli.Data, "there are no records to infer the fields from")
 	}
 	c, err := d.Codec(o)
 	return c, o, err
