@@ -50,9 +50,7 @@ func TestDoctor(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	wrong := filepath.Join(t.TempDir(), "wrong")
 	for path, text := range map[string]string{secret: pass, wrong: "wrong-secret"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, text)
 	}
 	ca, foreign := kafkatest.NewAuthority(t, "our CA"), kafkatest.NewAuthority(t, "another CA")
 	grants := []kafkatest.Grant{
@@ -99,9 +97,7 @@ func TestDoctor(t *testing.T) {
 	}
 	free.Close() // nothing listens there now
 	locked := t.TempDir()
-	if err := os.WriteFile(filepath.Join(locked, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(locked, "file"), "")
 
 	at := func(addr ...string) []string { return []string{"--brokers", strings.Join(addr, ",")} }
 	good := []string{"--topics", "clicks", "--model-topic", "models", "--learner", "sbp", "--tune=off", "--warmup", "10"}
