@@ -188,11 +188,7 @@ func lastOf(args []string, name string) []string {
 // misadvertised starts a broker that tells clients to find it elsewhere.
 func misadvertised(t *testing.T, elsewhere string) string {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := kafkatest.Fake(t, kfake.NumBrokers(1))
 	host, port, err := net.SplitHostPort(elsewhere)
 	if err != nil {
 		t.Fatal(err)
@@ -224,11 +220,7 @@ func misadvertised(t *testing.T, elsewhere string) string {
 // so many brokers.
 func replicating(t *testing.T, factor int) []string {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := kafkatest.Fake(t, kfake.NumBrokers(1))
 	kafkatest.Create(t, c.ListenAddrs(), "clicks", 2, nil)
 	kafkatest.Produce(t, c.ListenAddrs(), examples("clicks", 50)...)
 	kafkatest.Create(t, c.ListenAddrs(), "models", 1, map[string]string{"cleanup.policy": "compact"})
