@@ -13,14 +13,7 @@ import (
 // A file EPOCH that is missing or damaged is named as what it is, by who looks and by
 // who wants to store. The next claim goes on from the snapshots, and says so.
 func TestEpochMissingOrDamaged(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		harm func(path string) error
-	}{
-		{"missing", os.Remove},
-		{"damaged", func(path string) error { return os.WriteFile(path, []byte("epoch 7 token"), 0o600) }},
-		{"damaged", func(path string) error { return os.WriteFile(path, nil, 0o600) }},
-	} {
+	for _, text := range []string{"", "epoch 7 token", "epoch 99 token ab xxh64 0\n", strings.Repeat("x", 10_000), "remove"} {
 		dir := t.TempDir()
 		s := open(t, dir, Options{})
 		if id, epoch, err := s.Last(); id != "" || epoch != 0 || err != nil {
@@ -29,10 +22,15 @@ func TestEpochMissingOrDamaged(t *testing.T) {
 		claim(t, s)
 		claim(t, s)
 		save(t, s, 1)
-		if err := c.harm(filepath.Join(dir, epochFile)); err != nil {
+		path := filepath.Join(dir, epochFile)
+		want := path + " is damaged"
+		if text != "remove" {
+			overwrite(t, path, []byte(text))
+		} else if err := os.Remove(path); err != nil {
 			t.Fatal(err)
+		} else {
+			want = path + " is missing"
 		}
-		want := filepath.Join(dir, epochFile) + " is " + c.name
 		_, _, err := s.Last()
 		var lost *EpochError
 		if !errors.As(err, &lost) || !strings.Contains(err.Error(), want) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -139,10 +138,7 @@ func TestBadInputs(t *testing.T) {
 // it should be, and puts it there if asked to.
 func compareTable(t *testing.T, path, name, want string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, path)
 	begin, end := "<!-- "+name+": written by go test ./cmd/streamsvm -run "+t.Name()+" -update -->\n", "<!-- end of "+name+" -->"
 	head, rest, ok1 := strings.Cut(string(text), begin)
 	got, tail, ok2 := strings.Cut(rest, end)
@@ -150,9 +146,7 @@ func compareTable(t *testing.T, path, name, want string) {
 		t.Fatalf("%s has no place for %s", path, name)
 	}
 	if *update {
-		if err := os.WriteFile(path, []byte(head+begin+want+end+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, head+begin+want+end+tail)
 	} else if got != want {
 		t.Errorf("%s: the table is old, run go test -update:\n%s", path, want)
 	}

@@ -220,10 +220,7 @@ func TestCluster(t *testing.T) {
 	c := kafkatest.NewCluster(t)
 	examples := filepath.Join(t.TempDir(), "examples.json")
 	must(t, "generate", "moons", "--count", "20000", "--codec", "json", "--out", examples, "-q")
-	text, err := os.ReadFile(examples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, examples)
 	lines := strings.Fields(string(text))
 
 	try := func(d disturbance, specs ...algos.Spec) {
@@ -261,10 +258,7 @@ func TestCluster(t *testing.T) {
 // in the same way, or behind the others.
 func tableRow(t *testing.T, page, row string) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, page)
 	first, _, _ := strings.Cut(row[2:], "|")
 	old := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(first) + `\|.*\n`).FindIndex(text)
 	if old == nil {
@@ -272,9 +266,7 @@ func tableRow(t *testing.T, page, row string) {
 		end := all[len(all)-1][1]
 		old = []int{end, end}
 	}
-	if err := os.WriteFile(page, slices.Concat(text[:old[0]], []byte(row), text[old[1]:]), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, page, slices.Concat(text[:old[0]], []byte(row), text[old[1]:]))
 }
 
 // cheaper has more flags for learners that would not keep pace with the writer.

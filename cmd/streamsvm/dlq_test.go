@@ -61,10 +61,9 @@ func (b *brokerProcess) kill() {
 	_ = b.cmd.Wait() // reports the kill
 }
 
-// mixed makes a stream of good records for the topic clean, and one for the
-// topic mixed with bad ones between them, one after every so many good ones, in
-// all ways in turn. wrong is what is wrong with the bad ones.
-func mixed(t *testing.T, addr string, good, every int) (cleanRecs, mixedRecs []stream.Record, wrong map[deadletter.Origin]badValue) {
+// mixed makes a stream of good records for the topic mixed, with a bad one after every
+// so many of them, in all ways in turn. wrong says what is wrong with the bad ones.
+func mixed(t *testing.T, addr string, good, every int) (recs []stream.Record, wrong map[deadletter.Origin]badValue) {
 	t.Helper()
 	var ways []badValue
 	for _, b := range badValues {
@@ -72,27 +71,25 @@ func mixed(t *testing.T, addr string, good, every int) (cleanRecs, mixedRecs []s
 			ways = append(ways, b)
 		}
 	}
-	kafkatest.Create(t, []string{addr}, "clean", 1, nil)
 	kafkatest.Create(t, []string{addr}, "mixed", 1, nil)
 	kafkatest.Create(t, []string{addr}, "mixed.dlq", 2, nil)
 	wrong = map[deadletter.Origin]badValue{}
 	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
-	record := func(topic, value string) stream.Record {
+	record := func(value string) stream.Record {
 		at = at.Add(time.Millisecond)
-		return stream.Record{Topic: topic, Time: at, Key: fmt.Appendf(nil, "k%d", at.UnixMilli()), Value: []byte(value)}
+		return stream.Record{Topic: "mixed", Time: at, Key: fmt.Appendf(nil, "k%d", at.UnixMilli()), Value: []byte(value)}
 	}
 	for i := range good {
 		y := 1 - 2*(i*7%2)
 		value := fmt.Sprintf(`{"x":[%d.5,%d],"y":%d}`, y*(i%5), i*i%11, y)
-		cleanRecs = append(cleanRecs, record("clean", value))
-		mixedRecs = append(mixedRecs, record("mixed", value))
+		recs = append(recs, record(value))
 		if i%every == every-1 {
 			b := ways[len(wrong)%len(ways)]
-			wrong[deadletter.Origin{Partition: stream.Partition{Topic: "mixed"}, Offset: int64(len(mixedRecs))}] = b
-			mixedRecs = append(mixedRecs, record("mixed", b.value))
+			wrong[deadletter.Origin{Partition: stream.Partition{Topic: "mixed"}, Offset: int64(len(recs))}] = b
+			recs = append(recs, record(b.value))
 		}
 	}
-	return cleanRecs, mixedRecs, wrong
+	return recs, wrong
 }
 
 // checkLetters compares the letters with the records that are wrong: each has
@@ -151,7 +148,7 @@ func learnerState(t *testing.T, dir string) []byte {
 // send: none is lost, and the run does not end.
 func TestDeadLettersOutage(t *testing.T) {
 	b := newBrokerProcess(t)
-	_, recs, wrong := mixed(t, b.addr, 6000, 3)
+	recs, wrong := mixed(t, b.addr, 6000, 3)
 	kafkatest.Produce(t, []string{b.addr}, recs...)
 	dir := filepath.Join(t.TempDir(), "state")
 	p := process(t, append([]string{"train", "--brokers", b.addr, "--topics", "mixed", "--until-end", "--checkpoint", dir,

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,9 +26,7 @@ func TestSecureReplayACLs(t *testing.T) {
 				group := topic + "-group"
 				s.CreateTopic("SASL", topic)
 				file := filepath.Join(t.TempDir(), "few.libsvm")
-				if err := os.WriteFile(file, []byte("+1 1:1\noops\n-1 1:-1\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				write(t, file, "+1 1:1\noops\n-1 1:-1\n")
 				must(t, append([]string{"copy", file, "--topic", topic, "-q"}, as("admin")...)...)
 				must(t, append([]string{"train", "--topics", topic, "--codec", "libsvm", "--labels", "pm1", "--dlq", "--tolerance", "data", "--until-end", "-q", "--learner", "sbp", "--tune=off", "--warmup", "1"}, as("admin")...)...)
 

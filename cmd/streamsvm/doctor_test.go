@@ -50,9 +50,7 @@ func TestDoctor(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	wrong := filepath.Join(t.TempDir(), "wrong")
 	for path, text := range map[string]string{secret: pass, wrong: "wrong-secret"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, text)
 	}
 	ca, foreign := kafkatest.NewAuthority(t, "our CA"), kafkatest.NewAuthority(t, "another CA")
 	grants := []kafkatest.Grant{
@@ -99,9 +97,7 @@ func TestDoctor(t *testing.T) {
 	}
 	free.Close() // nothing listens there now
 	locked := t.TempDir()
-	if err := os.WriteFile(filepath.Join(locked, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(locked, "file"), "")
 
 	at := func(addr ...string) []string { return []string{"--brokers", strings.Join(addr, ",")} }
 	good := []string{"--topics", "clicks", "--model-topic", "models", "--learner", "sbp", "--tune=off", "--warmup", "10"}
@@ -192,11 +188,7 @@ func lastOf(args []string, name string) []string {
 // misadvertised starts a broker that tells clients to find it elsewhere.
 func misadvertised(t *testing.T, elsewhere string) string {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := kafkatest.Fake(t, kfake.NumBrokers(1))
 	host, port, err := net.SplitHostPort(elsewhere)
 	if err != nil {
 		t.Fatal(err)
@@ -228,11 +220,7 @@ func misadvertised(t *testing.T, elsewhere string) string {
 // so many brokers.
 func replicating(t *testing.T, factor int) []string {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := kafkatest.Fake(t, kfake.NumBrokers(1))
 	kafkatest.Create(t, c.ListenAddrs(), "clicks", 2, nil)
 	kafkatest.Produce(t, c.ListenAddrs(), examples("clicks", 50)...)
 	kafkatest.Create(t, c.ListenAddrs(), "models", 1, map[string]string{"cleanup.policy": "compact"})

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -458,10 +457,7 @@ func (k *kindOf) score(t *testing.T, brokers []string, models, dir string, examp
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no model has been saved: %v", err)
 	}
-	data, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, files[0])
 	p, err := predictor.Decode(data)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -157,9 +156,7 @@ func (et *eventTopic) check(t *testing.T, brokers []string, train, test []*purch
 		lines, asked = slices.Insert(lines, 0, et.first), slices.Insert(asked, 0, "amount,country,hour")
 		args = append([]string{"replay", file, "--model", model, "-q"}, et.args...)
 	}
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, strings.Join(lines, "\n")+"\n")
 	from := []string{"--model", model}
 	if !et.csv {
 		topic := kafkatest.Topic(t, brokers, 1, nil)
@@ -175,9 +172,7 @@ func (et *eventTopic) check(t *testing.T, brokers []string, train, test []*purch
 	if filepath.Ext(ask) == "" {
 		ask += ".jsonl"
 	}
-	if err := os.WriteFile(ask, []byte(strings.Join(asked, "\n")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, ask, strings.Join(asked, "\n")+"\n")
 	answers := strings.Split(strings.TrimSpace(must(t, slices.Concat([]string{"predict", ask}, from)...)), "\n")
 	if len(answers) != len(test) {
 		t.Fatalf("%d answers for %d events", len(answers), len(test))

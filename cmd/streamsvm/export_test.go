@@ -55,9 +55,7 @@ func TestModelExport(t *testing.T) {
 		t.Errorf("exported %+v", m)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, []byte("streamsvm-predictor-1\nbut no more"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, other, "streamsvm-predictor-1\nbut no more")
 	for _, c := range []struct {
 		args []string
 		code cli.Code
@@ -162,10 +160,7 @@ func TestModelTopic(t *testing.T) {
 	topic := c.name()
 	var payloads [][]byte
 	for _, n := range []int{500, 700} {
-		data, err := os.ReadFile(modelFile(t, n))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := read(t, modelFile(t, n))
 		payloads = append(payloads, data)
 	}
 	pubs := map[string]*modeltopic.Publisher{}
@@ -217,9 +212,7 @@ func TestModelTopic(t *testing.T) {
 		t.Errorf("exported %+v", m.Origin)
 	}
 	path := filepath.Join(t.TempDir(), "model.ssm")
-	if err := os.WriteFile(path, payloads[1], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, payloads[1])
 	if file := must(t, "model", "export", path); modelLine(out) != modelLine(file) || modelLine(out) == "" {
 		t.Error("the model of the topic and that of the file are exported differently")
 	}

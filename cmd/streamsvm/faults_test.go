@@ -410,15 +410,10 @@ func (f *faults) checkpoints() {
 	must(t, f.args(topic, undisturbed, "--until-end")...)
 	want := hash(f.whole(undisturbed).StateHash)
 	write := func(name string, data []byte) {
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, name, data)
 	}
 	data := func(name string) []byte {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := read(t, name)
 		return b
 	}
 	one := func(damage func(b []byte) []byte) func(files []string) {

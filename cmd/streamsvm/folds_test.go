@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,9 +15,7 @@ func TestFolds(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, rows []string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(strings.Join(rows, "")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, strings.Join(rows, ""))
 		return path
 	}
 	rows := strings.SplitAfter(must(t, "generate", "moons", "--count", "205"), "\n")[:205]

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -94,15 +93,10 @@ func TestTrainJoinsLabels(t *testing.T) {
 	kafkatest.Produce(t, c.brokers, a.records...)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "joined.json")
-	if err := os.WriteFile(file, a.offline, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, a.offline)
 	offline := filepath.Join(dir, "offline.ssm")
 	must(t, append([]string{"replay", file, "--model", offline}, learn...)...)
-	want, err := os.ReadFile(offline)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := read(t, offline)
 	for _, merge := range []string{"ordered", "arrival"} {
 		join := []string{"--join", "key", "--labels-topic", labels} // the default window is just enough
 		if merge == "arrival" {
@@ -119,10 +113,7 @@ func TestTrainJoinsLabels(t *testing.T) {
 		}
 		saved := filepath.Join(dir, "saved-"+merge)
 		c.run("model", "follow", "--model-topic", models, "--until", "1", "--save", saved)
-		got, err := os.ReadFile(filepath.Join(saved, "model.ssm"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := read(t, filepath.Join(saved, "model.ssm"))
 		if !bytes.Equal(learned(t, got), learned(t, want)) {
 			t.Errorf("%s: the model differs from that of the joined file", merge)
 		}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -73,9 +72,7 @@ func TestExitCodesAreListed(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, text)
 		return path
 	}
 	bad, typo, data := write("bad.libsvm", "+1 3:x\n"), write("typo.yaml", "brokerz: a\n"), write("good.libsvm", "+1 1:1\n-1 1:2\n")

@@ -83,14 +83,9 @@ func TestHelpGolden(t *testing.T) {
 		got := must(t, args...)
 		path := filepath.Join("testdata", name+".golden")
 		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			write(t, path, got)
 		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := read(t, path)
 		if got != string(want) {
 			t.Errorf("%v differs from %s (run go test -update if that is right):\n%s", args, path, got)
 		}
@@ -275,11 +270,20 @@ func lastLine(s string) string {
 	return lines[len(lines)-1]
 }
 
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+func write[T string | []byte](tb testing.TB, path string, data T) {
+	tb.Helper()
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		tb.Fatal(err)
 	}
+}
+
+func read(tb testing.TB, path string) []byte {
+	tb.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
 }
 
 func gunzip(t *testing.T, path string) string {

@@ -56,9 +56,7 @@ func TestSecureACLsAreMinimal(t *testing.T) {
 				s.CreateTopic("SASL", topic)
 				s.Allow("SASL", must(t, append([]string{"config", "acls", "predict", "--principal", "User:trainer", "--", "--predictions-topic", topic}, login...)...))
 				bad := filepath.Join(t.TempDir(), "few.libsvm")
-				if err := os.WriteFile(bad, []byte(strings.Repeat("+1 1:1\n-1 1:-1\n", 60)+"oops\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				write(t, bad, strings.Repeat("+1 1:1\n-1 1:-1\n", 60)+"oops\n")
 				must(t, append([]string{"copy", bad, "--topic", topic, "-q", "--codec", "libsvm"}, login...)...)
 
 				s.Allow("SASL", strings.Join(grants[:i], "")+strings.Join(grants[i+1:], ""))

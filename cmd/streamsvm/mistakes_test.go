@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -106,22 +105,15 @@ func TestMistakes(t *testing.T) {
 		}),
 		"other.jsonl": `{"amnt":82,"created_at":1700000000}`,
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, name, text)
 	}
 	for topic, file := range map[string]string{"tx": "tx.jsonl", "some": "some.jsonl", "text": "text.jsonl"} {
 		must(t, "copy", file, "--topic", topic, "--partitions", "1", "--brokers", broker)
 	}
 	must(t, "copy", "csv.csv", "--topic", "csv", "--partitions", "1", "--brokers", broker)
 	must(t, "replay", "tx.jsonl", "--label", "is_fraud", "--model", "model.ssm")
-	model, err := os.ReadFile("model.ssm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("newer.ssm", bytes.Replace(model, []byte("predictor-3"), []byte("predictor-4"), 1), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	model := read(t, "model.ssm")
+	write(t, "newer.ssm", bytes.Replace(model, []byte("predictor-3"), []byte("predictor-4"), 1))
 	must(t, "train", "--topics", "tx", "--label", "is_fraud", "--model-topic", "models", "--checkpoint", "first", "--until-end", "--brokers", broker)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -195,9 +194,7 @@ func TestSignedModels(t *testing.T) {
 		t.Errorf("%d versions are signed", signed)
 	}
 	empty := filepath.Join(t.TempDir(), "empty.json")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, empty, "")
 	for _, args := range [][]string{{"model", "follow", "--until", "1"}, {"model", "inspect"}, {"predict", empty, "--codec", "json"}} {
 		if code, text := run(append(args, "--trusted-keys", public)...); code != 0 {
 			t.Errorf("%q with the key: exit code %d: %s", args, code, text)

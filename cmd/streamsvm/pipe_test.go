@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,10 +77,7 @@ func TestPipeIsReplay(t *testing.T) {
 		file, model := filepath.Join(dir, "stdin"), filepath.Join(dir, "m.ssm")
 		write(t, file, strings.Join(tt.rows, ""))
 		want := decode[result](t, must(t, append([]string{"replay", file, "--model", model, "--json", "-", "-q"}, tt.args...)...))
-		wantModel, err := os.ReadFile(model)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantModel := read(t, model)
 		for _, size := range []int{1, len(tt.rows)} {
 			rows, saved := tt.rows, ""
 			for _, first := range []int{size, 100, len(rows)} {

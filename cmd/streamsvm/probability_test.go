@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -30,10 +29,7 @@ func TestProbabilities(t *testing.T) {
 		"--model", model, "--scores", file, "--report", page, "--json", "-"))
 
 	// The file has all that the measures are made of.
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, file)
 	rows := strings.Split(strings.TrimSpace(string(data)), "\n")
 	if rows[0] != "decision,probability,label" || len(rows) != 1401 {
 		t.Fatalf("%d rows, of which the first is %s", len(rows), rows[0])

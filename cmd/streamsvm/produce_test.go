@@ -49,11 +49,7 @@ func TestPaced(t *testing.T) {
 // TestTopicBeforeProducer: the topic is created before the producer asks for anything,
 // since a producer waits seconds for a topic that its cached metadata does not have.
 func TestTopicBeforeProducer(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := kafkatest.Fake(t, kfake.NumBrokers(1))
 	var mu sync.Mutex
 	var order []kmsg.Key
 	c.Control(func(r kmsg.Request) (kmsg.Response, error, bool) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -175,14 +174,9 @@ func TestGeneratedDocs(t *testing.T) {
 	for name, want := range map[string]string{"configuration.md": configurationDoc(t), "learners.md": learnersDoc(registry.All)} {
 		path := filepath.Join("..", "..", "docs", name)
 		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			write(t, path, want)
 		}
-		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := read(t, path)
 		if string(got) != want {
 			t.Errorf("docs/%s is stale: run go generate ./cmd/streamsvm", name)
 		}

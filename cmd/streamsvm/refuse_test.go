@@ -25,10 +25,7 @@ var quick = []string{"--learner", "sbp", "--tune=off", "--warmup", "50"}
 // of class 0, and returns their number.
 func zeroOneFile(t *testing.T, n int) (path string, zeros int) {
 	t.Helper()
-	data, err := os.ReadFile(moons(t, "m.libsvm", 3*n, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, moons(t, "m.libsvm", 3*n, 0))
 	var pos, neg, lines []string
 	for line := range strings.Lines(string(data)) {
 		if rest, ok := strings.CutPrefix(line, "-1"); ok {
@@ -46,9 +43,7 @@ func zeroOneFile(t *testing.T, n int) (path string, zeros int) {
 		}
 	}
 	path = filepath.Join(t.TempDir(), "zeroone.libsvm")
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, strings.Join(lines, ""))
 	return path, zeros
 }
 
@@ -135,9 +130,7 @@ func TestNoLabelAtAll(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, text)
 		return path
 	}
 	fails(t, append([]string{"replay", write("a.jsonl", strings.Repeat("{\"x\":[1,2]}\n", 120))}, quick...), "none of 120 examples has a label", "--labels-topic")
@@ -173,9 +166,7 @@ func TestWrongFormatStopsTraining(t *testing.T) {
 		}
 	}
 	config := filepath.Join(dir, "streamsvm.yaml")
-	if err := os.WriteFile(config, []byte("topics: ["+topic+"]\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, config, "topics: ["+topic+"]\n")
 	fails(t, append(slices.Delete(slices.Clone(args), 1, 3), "--config", config), `see what they are with "streamsvm doctor --config `+config+`"`)
 	fails(t, append(args, "--max-dead", "0.9"), "901 of the last 1000 records cannot be used", "more than --max-dead 0.9 allows")
 	must(t, append(args, "--max-dead", "1", "-q")...)

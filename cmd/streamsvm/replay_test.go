@@ -143,10 +143,7 @@ func TestReplayFlags(t *testing.T) {
 		if accuracy[i] = float64(r.Prequential.Accuracy); fmt.Sprint(r.Delay) != delay {
 			t.Errorf("--delay %s gives %d", delay, r.Delay)
 		}
-		data, err := os.ReadFile(model)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := read(t, model)
 		models[i] = learned(t, data)
 	}
 	if !bytes.Equal(models[0], models[1]) || !(accuracy[1] < accuracy[0]) {
@@ -202,10 +199,7 @@ func TestReplayModelCheckpointReport(t *testing.T) {
 	if !strings.Contains(out, "prequential") || !strings.Contains(out, "on 200 examples") {
 		t.Errorf("the summary is\n%s", out)
 	}
-	data, err := os.ReadFile(js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, js)
 	r := decode[result](t, string(data))
 	for _, name := range []string{"index.html"} {
 		if info, err := os.Stat(filepath.Join(rep, name)); err != nil || info.Size() == 0 {
@@ -215,10 +209,7 @@ func TestReplayModelCheckpointReport(t *testing.T) {
 
 	// The model predicts as the test did.
 	lines := strings.Split(strings.TrimSpace(must(t, "predict", "--model", model, "--output", "label", test)), "\n")
-	want, err := os.ReadFile(test)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := read(t, test)
 	right := 0
 	for i, line := range strings.Split(strings.TrimSpace(string(want)), "\n") {
 		y := strings.TrimPrefix(strings.Fields(line)[0], "+")
@@ -264,14 +255,9 @@ func TestInspectDamage(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	data, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, files[0])
 	data[len(data)-100] ^= 1
-	if err := os.WriteFile(files[0], data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, files[0], data)
 	code, out, errText := streamsvm(t.Context(), "model", "inspect", state)
 	if code != 65 || !strings.Contains(out, "\ndamage: ") || !strings.Contains(errText, "checksum mismatch") {
 		t.Errorf("exit code %d\n%s%s", code, out, errText)
@@ -283,9 +269,7 @@ func TestReportWithoutLabels(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"empty.libsvm": "", "unlabelled.libsvm": "+1 1:1\n-1 1:2\n? 1:3\n"} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, text)
 		must(t, "replay", path, "--learner", "sbp", "-q", "--report", path+".report")
 		if _, err := os.Stat(filepath.Join(path+".report", "index.html")); err != nil {
 			t.Error(err)

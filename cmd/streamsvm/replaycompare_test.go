@@ -19,10 +19,7 @@ func TestCompare(t *testing.T) {
 	js := filepath.Join(dir, "r.json")
 	args := []string{"replay", path, "--tune=off", "--warmup", "500", "--window", "200", "-q", "--labelled", "2000", "--delay", "20", "--publish-every", "400"}
 	out := must(t, append(args, "--compare", "sbp,online", "--report", dir, "--json", js)...)
-	data, err := os.ReadFile(js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, js)
 	list := decode[[]candidateResult](t, string(data))
 	if len(list) != 2 {
 		t.Fatalf("%s", data)

@@ -41,7 +41,7 @@ func ways(s *kafkatest.Secure) []way {
 	if s.Real { // the embedded broker knows no tokens
 		issuer, secret := tokenEndpoint(s.TB, time.Hour)
 		file := filepath.Join(s.TB.TempDir(), "token")
-		writeFile(s.TB, file, unsigned("trainer", time.Hour))
+		write(s.TB, file, unsigned("trainer", time.Hour))
 		for name, login := range map[string][]string{
 			"token file":         {"--oauth-token-file", file, "--oauth-extensions", "logicalCluster=lkc-1"},
 			"client credentials": {"--oauth-token-url", issuer, "--oauth-client-id", "trainer", "--oauth-client-secret-file", secret, "--oauth-scopes", "kafka"},
@@ -83,15 +83,8 @@ func tokenEndpoint(tb testing.TB, lives time.Duration) (url, secretFile string) 
 	}))
 	tb.Cleanup(srv.Close)
 	secretFile = filepath.Join(tb.TempDir(), "client-secret")
-	writeFile(tb, secretFile, secret)
+	write(tb, secretFile, secret)
 	return srv.URL, secretFile
-}
-
-func writeFile(tb testing.TB, path, text string) {
-	tb.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
 }
 
 // eachCluster runs a test on the embedded broker and on Apache Kafka.
@@ -139,9 +132,7 @@ func TestSecureWays(t *testing.T) {
 				}
 				must(t, append([]string{"generate", "moons", "--count", "300", "--topic", topic, "--partitions", "1", "-q"}, w.args...)...)
 				bad := filepath.Join(dir, "bad.csv")
-				if err := os.WriteFile(bad, []byte("oops\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				write(t, bad, "oops\n")
 				must(t, append([]string{"copy", bad, "--topic", topic, "-q", "--codec", "libsvm"}, w.args...)...)
 				service := append(append([]string{"--checkpoint", filepath.Join(dir, "state")}, settings...), "--learner", "sbp", "--tune=off", "--warmup", "50")
 				must(t, append([]string{"doctor"}, service...)...)
@@ -174,11 +165,9 @@ func TestSecureWays(t *testing.T) {
 func TestSecureRefusals(t *testing.T) {
 	eachCluster(t, func(t *testing.T, s *kafkatest.Secure) {
 		wrong := filepath.Join(t.TempDir(), "wrong")
-		if err := os.WriteFile(wrong, []byte("wrong-"+s.Password), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, wrong, "wrong-"+s.Password)
 		expired := filepath.Join(t.TempDir(), "expired")
-		writeFile(t, expired, unsigned("trainer", -time.Hour))
+		write(t, expired, unsigned("trainer", -time.Hour))
 		issuer, _ := tokenEndpoint(t, time.Hour)
 		topic := fmt.Sprintf("refused-%d", time.Now().UnixNano())
 		s.CreateTopic("SASL", topic)
@@ -251,9 +240,7 @@ func TestNoSecret(t *testing.T) {
 			config := filepath.Join(t.TempDir(), "c.yaml")
 			text := fmt.Sprintf("brokers: %[1]s\nsasl-mechanism: %[2]s\nsasl-username: trainer\n%[3]s\nlog-level: debug\nmodel-name: %[2]s\ncheckpoint: %[4]s\ntopics: %[5]s\nmodel-topic: %[5]s-models\ngroup: %[5]s\n",
 				s.Listeners["SASL"], mechanism, from, state, topic)
-			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, config, text)
 			env := func(k string) (string, bool) {
 				if k == "SECRET" {
 					return s.Password, true

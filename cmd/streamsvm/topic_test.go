@@ -2,7 +2,6 @@ package main
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,9 +95,7 @@ func TestTopic(t *testing.T) {
 // The flags for logins apply, and what a user may not do is said in words.
 func TestTopicLogin(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("pass"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, secret, "pass")
 	at := embedded(t, broker.Options{More: kafkatest.Users([]kafkatest.User{
 		{Mechanism: "SCRAM-SHA-512", Name: "admin", Password: "pass", Super: true},
 		{Mechanism: "PLAIN", Name: "reader", Password: "pass", Allow: []kafkatest.Grant{{Resource: "TOPIC", Name: "clicks", Operation: "READ"}}},

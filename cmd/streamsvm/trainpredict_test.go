@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -52,10 +51,7 @@ func TestTrainPredictions(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "scores.csv")
 	must(t, slices.Concat([]string{"replay", recording, "--scores", file}, learn)...)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, file)
 	scored, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
 	if err != nil {
 		t.Fatal(err)

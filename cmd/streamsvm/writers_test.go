@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -235,10 +234,7 @@ func TestReplacedTrainerEnds(t *testing.T) {
 // after which it is not started again.
 func supervised(t *testing.T, c *cluster, topic, models, dir string, quit <-chan struct{}) (last cli.Code, starts int) {
 	t.Helper()
-	unit, err := os.ReadFile("../../deploy/systemd/streamsvm-train.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	unit := read(t, "../../deploy/systemd/streamsvm-train.service")
 	m := regexp.MustCompile(`(?m)^RestartPreventExitStatus=(.*)$`).FindSubmatch(unit)
 	if m == nil {
 		t.Fatal("the unit does not say what prevents a restart")

@@ -118,9 +118,7 @@ func TestWrittenEvents(t *testing.T) {
 			kafkatest.Produce(t, c.brokers, recs...)
 			dir := t.TempDir()
 			password := filepath.Join(dir, "password")
-			if err := os.WriteFile(password, []byte("p\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, password, "p\n")
 			state, recording := filepath.Join(dir, "state"), filepath.Join(dir, "run.ssr")
 			registry := []string{"--schema-registry", fake.URL(), "--schema-registry-user", "u", "--schema-registry-password-file", password}
 			say := append([]string{"doctor", "--topics", topic, "--codec", name, "--label", "fraud", "--brokers", strings.Join(c.brokers, ",")}, registry...)
@@ -153,9 +151,7 @@ func TestWrittenEvents(t *testing.T) {
 				t.Errorf("%d of %d predictions are right", right, n)
 			}
 			lines := filepath.Join(dir, "new.jsonl")
-			if err := os.WriteFile(lines, []byte(`{"amount":99,"country":"NG"}`+"\n"+`{"amount":1,"country":"DE"}`+"\n"), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			write(t, lines, `{"amount":99,"country":"NG"}`+"\n"+`{"amount":1,"country":"DE"}`+"\n")
 			if out := c.run("predict", "--model-topic", models, "--output", "label", "-q", lines); out != "true\nfalse\n" {
 				t.Errorf("predictions of JSON are %q", out)
 			}
@@ -269,9 +265,7 @@ func TestBareAvro(t *testing.T) {
 	}
 	kafkatest.Produce(t, c.brokers, recs...)
 	schema := filepath.Join(t.TempDir(), "payment.avsc")
-	if err := os.WriteFile(schema, []byte(payments1), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	write(t, schema, payments1)
 	c.run(append([]string{"train", "--topics", topic, "--codec", "avro", "--avro-schema", schema, "--label", "fraud", "--until-end", "--model-topic", models, "--checkpoint", t.TempDir()}, learn...)...)
 	c.run("predict", "--model-topic", models, "--avro-schema", schema, "--topics", topic, "--predictions-topic", predictions, "--until-end", "-q")
 	if n := len(kafkatest.ReadAll(t, c.brokers, predictions)); n != len(recs) {

@@ -181,9 +181,7 @@ func stopAndGo(t *testing.T, cfg Config, recs []stream.Record, dec stream.Decode
 		}
 		e := newEngine(t, cfg)
 		if snap != nil {
-			if err := e.Restore(snap); err != nil {
-				t.Fatal(err)
-			}
+			restore(t, e, snap)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		src := &memory{recs: from(recs, e.Offsets()), r: r, calls: cancel}
@@ -215,9 +213,7 @@ func TestHashingBeyondTheLearner(t *testing.T) {
 		{Example: stream.Example{X: stream.Vec{Idx: []int32{5, 1 << 23}, Val: []float32{1, 2}}, Y: 1, Labelled: true}},
 		{Offset: 1, Example: stream.Example{X: stream.Vec{Val: slices.Repeat([]float32{3e17}, 8)}, Y: 1, Labelled: true}},
 	}
-	if _, err := e.Consume(t.Context(), items); err != nil {
-		t.Fatal(err)
-	}
+	consume(t, e, items)
 	if items[0].Err != nil || items[1].Err == nil || items[1].Err.Field != "feature 4" {
 		t.Errorf("%v, %v", items[0].Err, items[1].Err)
 	}

@@ -66,9 +66,7 @@ func TestAnswers(t *testing.T) {
 								return stream.Record{Topic: rest[i].Partition.Topic, Partition: rest[i].Partition.ID, Offset: rest[i].Offset}
 							}
 						}
-						if _, err := e.Consume(t.Context(), rest[:k]); err != nil {
-							t.Fatal(err)
-						}
+						consume(t, e, rest[:k])
 						e.answers.of = nil
 						rest = rest[k:]
 						if seed == 0 {
@@ -76,9 +74,7 @@ func TestAnswers(t *testing.T) {
 						}
 						take()
 						if r.IntN(2) == 0 {
-							if err := e.Settle(t.Context()); err != nil {
-								t.Fatal(err)
-							}
+							settle(t, e)
 							take()
 							if len(e.answers.list) > 0 {
 								t.Fatalf("%d records without an answer", len(e.answers.list))
@@ -86,9 +82,7 @@ func TestAnswers(t *testing.T) {
 							e = interrupted(t, e, cfg, r)
 						}
 					}
-					if err := e.Settle(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					settle(t, e)
 					take()
 					return list, scored, hashOf(t, e)
 				}
@@ -158,12 +152,8 @@ func TestAnswers(t *testing.T) {
 func released(t *testing.T, cfg Config, items []Item) uint64 {
 	t.Helper()
 	e := newEngine(t, cfg)
-	if _, err := e.Consume(t.Context(), items); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	consume(t, e, items)
+	settle(t, e)
 	if e.join == nil {
 		return math.MaxUint64
 	}

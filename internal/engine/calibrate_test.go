@@ -47,13 +47,9 @@ func TestCalibration(t *testing.T) {
 				}
 			}
 			for chunk := range slices.Chunk(items, 37) {
-				if _, err := e.Consume(t.Context(), chunk); err != nil {
-					t.Fatal(err)
-				}
+				consume(t, e, chunk)
 			}
-			if err := e.Finish(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			finish(t, e)
 			if n < 2*calibrate.Least || uint64(n) != e.Prequential().Examples() {
 				t.Errorf("%s: %d decisions told, %d scored", name, n, e.Prequential().Examples())
 			}
@@ -82,9 +78,7 @@ func TestNoCalibration(t *testing.T) {
 			t.Fatalf("probability %v", p)
 		}
 	}
-	if _, err := e.Consume(t.Context(), rings(900, 4, false)); err != nil {
-		t.Fatal(err)
-	}
+	consume(t, e, rings(900, 4, false))
 	if s := e.Prequential().Summary(); e.Predictor().Probability != nil || s.Reliability != nil || !math.IsNaN(float64(s.LogLoss)) {
 		t.Errorf("%+v, %+v", e.Predictor().Probability, s.Probability)
 	}

@@ -80,16 +80,12 @@ func TestClasses(t *testing.T) {
 						if r != nil {
 							cut = min(cut, 1+r.IntN(300))
 						}
-						if _, err := e.Consume(t.Context(), items[:cut]); err != nil {
-							t.Fatal(err)
-						}
+						consume(t, e, items[:cut])
 						if items = items[cut:]; r != nil {
 							e = interrupted(t, e, cfg, r)
 						}
 					}
-					if err := e.Finish(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					finish(t, e)
 					return e
 				}
 				e := run(nil)
@@ -144,9 +140,7 @@ func TestMaxClasses(t *testing.T) {
 	items := sectors(600, 1, false)
 	refused := 0
 	for i := range items {
-		if _, err := e.Consume(t.Context(), items[i:i+1]); err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, items[i:i+1])
 		if why := items[i].Err; why != nil {
 			refused++
 			if why.Stage != stream.StageLabel || !strings.Contains(why.Error(), "the label e would be class 5, at most 4") {
@@ -167,10 +161,7 @@ func TestMaxClasses(t *testing.T) {
 	if _, err := NewEngine(cfg); err == nil {
 		t.Error("three labels are listed where two classes are allowed")
 	}
-	snap, err := e.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	snap := snapshot(t, e)
 	plain := config(t, "online")
 	plain.Signature = codec.Signature{}
 	if err := newEngine(t, plain).Restore(snap); err != nil {

@@ -27,12 +27,8 @@ func TestClipped(t *testing.T) {
 		}
 	}
 	whole := newEngine(t, cfg)
-	if _, err := whole.Consume(t.Context(), items); err != nil {
-		t.Fatal(err)
-	}
-	if err := whole.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	consume(t, whole, items)
+	settle(t, whole)
 	c := whole.Clipped()
 	if c.Values != 300 || c.Examples != 300 || !reflect.DeepEqual(c.Features, []int32{3}) {
 		t.Errorf("%+v", c)
@@ -44,16 +40,12 @@ func TestClipped(t *testing.T) {
 	log.Reset()
 	r, e := rand.New(rand.NewPCG(1, 2)), newEngine(t, cfg)
 	for i := range items {
-		if _, err := e.Consume(t.Context(), items[i:i+1]); err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, items[i:i+1])
 		if i%50 == 49 {
 			e = interrupted(t, e, cfg, r)
 		}
 	}
-	if err := e.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settle(t, e)
 	if hashOf(t, e) != hashOf(t, whole) || !reflect.DeepEqual(e.Clipped(), c) {
 		t.Errorf("after restarts %+v, without %+v", e.Clipped(), c)
 	}

@@ -28,12 +28,8 @@ func TestDeltaOfRandomFeatures(t *testing.T) {
 			}
 			var last *stream.Update
 			for _, it := range items {
-				if _, err := e.Consume(t.Context(), []Item{it}); err != nil {
-					t.Fatal(err)
-				}
-				if err := e.Settle(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				consume(t, e, []Item{it})
+				settle(t, e)
 				if e.Report().Step < 1000 {
 					continue
 				}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/checkpoint"
 	_ "github.com/streamsvm/streamsvm/contrib/ridge"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -60,6 +61,43 @@ func newEngine(t *testing.T, cfg Config) *Engine {
 	return e
 }
 
+func consume(t *testing.T, e *Engine, items []Item) {
+	t.Helper()
+	if _, err := e.Consume(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func settle(t *testing.T, e *Engine) {
+	t.Helper()
+	if err := e.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func finish(t *testing.T, e *Engine) {
+	t.Helper()
+	if err := e.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func snapshot(t *testing.T, e *Engine) *checkpoint.Snapshot {
+	t.Helper()
+	s, err := e.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func restore(t *testing.T, e *Engine, s *checkpoint.Snapshot) {
+	t.Helper()
+	if err := e.Restore(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func hashOf(t *testing.T, e *Engine) uint64 {
 	t.Helper()
 	h, err := e.Hash()
@@ -75,18 +113,11 @@ func interrupted(t *testing.T, e *Engine, cfg Config, r *rand.Rand) *Engine {
 	t.Helper()
 	switch r.IntN(3) {
 	case 0:
-		if err := e.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settle(t, e)
 	case 1:
-		snap, err := e.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		snap := snapshot(t, e)
 		e = newEngine(t, cfg)
-		if err := e.Restore(snap); err != nil {
-			t.Fatal(err)
-		}
+		restore(t, e, snap)
 		if h := hashOf(t, e); h != snap.Header.StateHash {
 			t.Fatalf("a restored state encodes to %x, stored as %x", h, snap.Header.StateHash)
 		}
@@ -103,16 +134,10 @@ func TestStateIsAFunctionOfTheStream(t *testing.T) {
 			cfg := config(t, spec.Name)
 			const n = 1500
 			ref := newEngine(t, cfg)
-			if _, err := ref.Consume(t.Context(), rings(n, 1, true)); err != nil {
-				t.Fatal(err)
-			}
-			if err := ref.Settle(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			consume(t, ref, rings(n, 1, true))
+			settle(t, ref)
 			stopped := hashOf(t, ref)
-			if err := ref.Finish(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			finish(t, ref)
 			finished := hashOf(t, ref)
 			if stopped == finished {
 				t.Fatal("Finish left no trace in the state")
@@ -124,21 +149,15 @@ func TestStateIsAFunctionOfTheStream(t *testing.T) {
 				items := rings(n, 1, true)
 				for len(items) > 0 {
 					cut := min(len(items), 1+r.IntN(300))
-					if _, err := e.Consume(t.Context(), items[:cut]); err != nil {
-						t.Fatal(err)
-					}
+					consume(t, e, items[:cut])
 					items = items[cut:]
 					e = interrupted(t, e, cfg, r)
 				}
-				if err := e.Settle(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				settle(t, e)
 				if h := hashOf(t, e); h != stopped {
 					t.Errorf("seed %d: state %x before Finish, want %x", seed, h, stopped)
 				}
-				if err := e.Finish(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				finish(t, e)
 				if h := hashOf(t, e); h != finished {
 					t.Errorf("seed %d: state %x after Finish, want %x", seed, h, finished)
 				}
@@ -165,12 +184,8 @@ func TestProcessorsLeaveNoTrace(t *testing.T) {
 				for _, processors := range []int{1, 4} {
 					runtime.GOMAXPROCS(processors)
 					e := newEngine(t, cfg)
-					if _, err := e.Consume(t.Context(), manyFeatures(4000, sparse)); err != nil {
-						t.Fatal(err)
-					}
-					if err := e.Finish(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					consume(t, e, manyFeatures(4000, sparse))
+					finish(t, e)
 					if h := hashOf(t, e); processors == 1 {
 						want = h
 					} else if h != want {
@@ -207,23 +222,17 @@ func TestFatesAddUp(t *testing.T) {
 	e := newEngine(t, config(t, "sbp"))
 	items := rings(3000, 2, true)
 	for i := range items {
-		if _, err := e.Consume(t.Context(), items[i:i+1]); err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, items[i:i+1])
 		if i%97 != 0 {
 			continue
 		}
-		if err := e.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settle(t, e)
 		c := e.Counts()
 		if sum := c.Learned + c.SampledOut + c.Dead + c.Pending; sum != c.Consumed || c.Consumed != uint64(i+1) {
 			t.Fatalf("after %d records the fates add up to %d: %+v", i+1, sum, c)
 		}
 	}
-	if err := e.Finish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, e)
 	c := e.Counts()
 	if c.Learned+c.SampledOut+c.Dead != 3000 || c.Pending != 0 || c.Dead == 0 || c.SampledOut == 0 {
 		t.Errorf("at the end: %+v", c)
@@ -240,9 +249,7 @@ func TestWrongDimensionNamesPlace(t *testing.T) {
 	items := rings(2, 1, false)
 	items[1].Example.X.Val = items[1].Example.X.Val[:2]
 	items[1].Offset = 41
-	if _, err := e.Consume(t.Context(), items); err != nil {
-		t.Fatal(err)
-	}
+	consume(t, e, items)
 	if items[1].Err == nil {
 		t.Fatal("an example of 2 features was taken into a stream of 3")
 	}
@@ -258,13 +265,8 @@ func TestWrongDimensionNamesPlace(t *testing.T) {
 func TestOtherConfigurationIsRefused(t *testing.T) {
 	cfg := config(t, "sbp")
 	e := newEngine(t, cfg)
-	if _, err := e.Consume(t.Context(), rings(500, 1, false)); err != nil {
-		t.Fatal(err)
-	}
-	snap, err := e.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	consume(t, e, rings(500, 1, false))
+	snap := snapshot(t, e)
 	for name, change := range map[string]func(*Config){
 		"seed":   func(c *Config) { c.Seed++ },
 		"scale":  func(c *Config) { c.Scale = "minmax" },
@@ -293,13 +295,8 @@ func TestFixedOptionOfAnOldState(t *testing.T) {
 		before := now
 		before.Options = map[string]string{"c": "2", "bias": value}
 		e := newEngine(t, before)
-		if _, err := e.Consume(t.Context(), rings(500, 1, false)); err != nil {
-			t.Fatal(err)
-		}
-		snap, err := e.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, rings(500, 1, false))
+		snap := snapshot(t, e)
 		resumed := newEngine(t, now)
 		switch err := resumed.Restore(snap); {
 		case ok && err != nil:
@@ -318,12 +315,8 @@ func TestFixedOptionOfAnOldState(t *testing.T) {
 func TestPredictorTravels(t *testing.T) {
 	e := newEngine(t, config(t, "sbp"))
 	items := rings(2000, 5, false)
-	if _, err := e.Consume(t.Context(), items); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Finish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	consume(t, e, items)
+	finish(t, e)
 	checkTravel(t, e, rings(500, 6, false))
 }
 
@@ -368,13 +361,8 @@ func checkTravel(t *testing.T, e *Engine, items []Item) {
 func TestLearnerFromBefore(t *testing.T) {
 	cfg := config(t, "adaptive")
 	e := newEngine(t, cfg)
-	if _, err := e.Consume(t.Context(), rings(500, 1, false)); err != nil {
-		t.Fatal(err)
-	}
-	snap, err := e.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	consume(t, e, rings(500, 1, false))
+	snap := snapshot(t, e)
 	old, err := os.ReadFile("testdata/adaptive.before")
 	if err != nil {
 		t.Fatal(err)

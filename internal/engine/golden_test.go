@@ -109,23 +109,15 @@ func TestGoldenStates(t *testing.T) {
 	if os.Getenv(goldenChild) != "" {
 		for _, spec := range registry.All {
 			e := newEngine(t, Config{Spec: spec, Options: small(spec), Seed: 7, Scale: "standard", Warmup: 100})
-			if _, err := e.Consume(t.Context(), bits(3000)); err != nil {
-				t.Fatal(err)
-			}
-			if err := e.Finish(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			consume(t, e, bits(3000))
+			finish(t, e)
 			fmt.Printf("golden %s %016x %s\n", spec.Name, hashOf(t, e), vec.Code())
 			if _, several := golden[spec.Name+"/5"]; !several {
 				continue
 			}
 			e = newEngine(t, Config{Spec: spec, Options: small(spec), Seed: 7, Scale: "standard", Warmup: 100, Signature: codec.Signature{Labels: "0,1,2,3"}})
-			if _, err := e.Consume(t.Context(), quarters(bits(1500))); err != nil {
-				t.Fatal(err)
-			}
-			if err := e.Finish(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			consume(t, e, quarters(bits(1500)))
+			finish(t, e)
 			fmt.Printf("golden %s/5 %016x %s\n", spec.Name, hashOf(t, e), vec.Code())
 		}
 		return

@@ -51,13 +51,9 @@ func TestIngestReusesNothingInUse(t *testing.T) {
 				if err := c.Decode(r.Value, &it.Example); err != nil {
 					it.Err = stream.At(r, err)
 				}
-				if _, err := want.Consume(t.Context(), []Item{it}); err != nil {
-					t.Fatal(err)
-				}
+				consume(t, want, []Item{it})
 			}
-			if err := want.Finish(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			finish(t, want)
 			for _, room := range []int64{7, 700} { // for one record at a time, and for several
 				got := newEngine(t, cfg)
 				src := &memory{recs: recs, r: rand.New(rand.NewPCG(1, 1))}

@@ -123,12 +123,8 @@ func TestJoinEqualsOffline(t *testing.T) {
 				cfg.Options = map[string]string{"features": "256", "tuning": "0"}
 			}
 			offline := newEngine(t, cfg)
-			if _, err := offline.Consume(t.Context(), slices.Clone(items)); err != nil {
-				t.Fatal(err)
-			}
-			if err := offline.Finish(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			consume(t, offline, slices.Clone(items))
+			finish(t, offline)
 			l, m, counts, measures := parts(t, offline)
 			_, keeps := offline.learner.(algos.PendingPredictor)
 			cfg.Join = Join{Topic: "labels", Window: late}
@@ -161,15 +157,11 @@ func TestJoinEqualsOffline(t *testing.T) {
 				}
 				for left := mixed; len(left) > 0; {
 					cut := min(len(left), 1+r.IntN(n/3))
-					if _, err := e.Consume(t.Context(), left[:cut]); err != nil {
-						t.Fatal(err)
-					}
+					consume(t, e, left[:cut])
 					left = left[cut:]
 					e = interrupted(t, e, cfg, r)
 				}
-				if err := e.Finish(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				finish(t, e)
 				l2, m2, counts2, measures2 := parts(t, e)
 				if !bytes.Equal(l, l2) || !bytes.Equal(m, m2) || !bytes.Equal(counts, counts2) {
 					t.Errorf("seed %d: learner equal %v, model %v, counts %v", seed, bytes.Equal(l, l2), bytes.Equal(m, m2), bytes.Equal(counts, counts2))
@@ -413,35 +405,26 @@ func TestJoinFatesAddUp(t *testing.T) {
 	items = append(bad, items...)
 	e := newEngine(t, cfg)
 	for i := range items {
-		if _, err := e.Consume(t.Context(), items[i:i+1]); err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, items[i:i+1])
 		if i < len(bad) && (items[i].Err == nil || e.Counts().Dead != uint64(i+1)) {
 			t.Errorf("label %d was accepted: %v", i, items[i].Err)
 		}
 		if i%7 != 0 {
 			continue
 		}
-		if err := e.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settle(t, e)
 		c := e.Counts()
 		if sum := c.Learned + c.SampledOut + c.Dead + c.Joined + c.Late + c.Pending; sum != c.Consumed || c.Consumed != uint64(i+1) {
 			t.Fatalf("after %d records the fates add up to %d: %+v", i+1, sum, c)
 		}
 	}
-	if err := e.Finish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, e)
 	c, s := e.Counts(), e.Join()
 	if c.Pending != 0 || c.Learned+c.SampledOut+c.Dead+c.Joined+c.Late != c.Consumed || c.Joined == 0 || c.Late == 0 || c.SampledOut == 0 ||
 		s.Late.Sum() == 0 || s.Orphans == 0 || s.Duplicates == 0 || s.Early == 0 || s.Examples+s.Labels != 0 {
 		t.Errorf("at the end: %+v %+v", c, s)
 	}
-	snap, err := e.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	snap := snapshot(t, e)
 	meta := map[string]string{}
 	for _, kv := range snap.Header.Meta {
 		meta[kv[0]] = kv[1]
@@ -473,25 +456,16 @@ func joinedState(t *testing.T, name string) {
 			if r != nil {
 				cut = min(len(left), 1+r.IntN(most))
 			}
-			if _, err := e.Consume(t.Context(), left[:cut]); err != nil {
-				t.Fatal(err)
-			}
+			consume(t, e, left[:cut])
 			left = left[cut:]
 			if r == nil || r.IntN(2) == 0 {
 				continue
 			}
-			snap, err := e.Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			snap := snapshot(t, e)
 			e = newEngine(t, cfg)
-			if err := e.Restore(snap); err != nil {
-				t.Fatal(err)
-			}
+			restore(t, e, snap)
 		}
-		if err := e.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settle(t, e)
 		return hashOf(t, e), e.Join()
 	}
 	want, stats := run(len(items), nil)
@@ -520,13 +494,8 @@ func TestOtherJoinIsRefused(t *testing.T) {
 	cfgs := []Config{plain, with("labels", 10, ""), with("labels", 11, ""), with("other", 10, ""), with("", 0, "100"), with("", 0, "200"), with("labels", 10, "100")}
 	for i, made := range cfgs {
 		e := newEngine(t, made)
-		if _, err := e.Consume(t.Context(), rings(300, 1, false)); err != nil {
-			t.Fatal(err)
-		}
-		snap, err := e.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, rings(300, 1, false))
+		snap := snapshot(t, e)
 		for k, other := range cfgs {
 			err := newEngine(t, other).Restore(snap)
 			if i == k {
@@ -601,12 +570,8 @@ func TestJoinOfBacklogs(t *testing.T) {
 	cfg.Scale, cfg.Warmup = "none", 0
 	items := rings(n, 1, false)
 	inline := newEngine(t, cfg)
-	if _, err := inline.Consume(t.Context(), slices.Clone(items)); err != nil {
-		t.Fatal(err)
-	}
-	if err := inline.Finish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	consume(t, inline, slices.Clone(items))
+	finish(t, inline)
 	l, m, counts, measures := parts(t, inline)
 	var examples, labels []Item
 	for _, it := range apart(items, rand.New(rand.NewPCG(1, 1)), 0, 0) {
@@ -624,12 +589,8 @@ func TestJoinOfBacklogs(t *testing.T) {
 		"some before":    slices.Concat(examples[:100], labels[:100], examples[100:], labels[100:]),
 	} {
 		e := newEngine(t, cfg)
-		if _, err := e.Consume(t.Context(), order); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Finish(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, order)
+		finish(t, e)
 		l2, m2, counts2, measures2 := parts(t, e)
 		if s := e.Join(); s.Missing != 0 || s.Late.Sum()+s.Orphans != 0 || !bytes.Equal(counts, counts2) || !bytes.Equal(l, l2) || !bytes.Equal(m, m2) || !bytes.Equal(measures, measures2) {
 			t.Errorf("%s: %+v; equal to inline labels: counts %v, learner %v, model %v, measures %v", name, s, bytes.Equal(counts, counts2), bytes.Equal(l, l2), bytes.Equal(m, m2), bytes.Equal(measures, measures2))

@@ -48,9 +48,7 @@ func TestLiveMemory(t *testing.T) {
 						}
 						items[i] = Item{Partition: stream.Partition{Topic: "t"}, Offset: e.next, Example: x}
 					}
-					if _, err := e.Consume(t.Context(), items); err != nil {
-						t.Fatal(err)
-					}
+					consume(t, e, items)
 					clear(items)
 				}
 				runtime.GC()

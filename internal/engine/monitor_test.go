@@ -66,9 +66,7 @@ func TestNothingPublishedBeforeTwoLabels(t *testing.T) {
 				if snap, err := store.Load(); err != nil {
 					t.Fatal(err)
 				} else if snap != nil {
-					if err := e.Restore(snap); err != nil {
-						t.Fatal(err)
-					}
+					restore(t, e, snap)
 					rc.Version = snap.Header.ModelVersion
 					if err := Republish(t.Context(), e, rc, snap.Header); err != nil {
 						t.Fatal(err)
@@ -150,16 +148,12 @@ func TestStreamOfOneLabelEndsWithError(t *testing.T) {
 			t.Fatalf("%s: checkpoint %+v, %v", tc.learner, snap, err)
 		}
 		e = newEngine(t, cfg)
-		if err := e.Restore(snap); err != nil {
-			t.Fatal(err)
-		}
+		restore(t, e, snap)
 		if _, err := run(e, nil); !errors.As(err, &one) || err.Error() != tc.said {
 			t.Errorf("%s: again, with nothing new: %v", tc.learner, err)
 		}
 		e = newEngine(t, cfg)
-		if err := e.Restore(snap); err != nil {
-			t.Fatal(err)
-		}
+		restore(t, e, snap)
 		more := labelled(tc.n+600, func(i int) float64 {
 			if i < tc.n {
 				return tc.y
@@ -187,9 +181,7 @@ func TestLaterLabelsCount(t *testing.T) {
 	e := newEngine(t, cfg)
 	feed := func(items ...Item) {
 		t.Helper()
-		if _, err := e.Consume(t.Context(), items); err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, items)
 	}
 	key := func(i int) string { return string(rune('a' + i)) }
 	for i := range 200 {
@@ -253,9 +245,7 @@ func TestMaxDead(t *testing.T) {
 					t.Fatal(lerr)
 				}
 				if snap != nil {
-					if err := e.Restore(snap); err != nil {
-						t.Fatal(err)
-					}
+					restore(t, e, snap)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				src := &memory{recs: from(recs, e.Offsets()), r: r, calls: cancel}
@@ -314,9 +304,7 @@ func TestAllDead(t *testing.T) {
 			if snap, err := store.Load(); err != nil {
 				t.Fatal(err)
 			} else if snap != nil {
-				if err := e.Restore(snap); err != nil {
-					t.Fatal(err)
-				}
+				restore(t, e, snap)
 			}
 			src := &memory{recs: from(recs, e.Offsets()), r: rand.New(rand.NewPCG(1, 1))}
 			_, err := Run(t.Context(), e, RunConfig{Source: src, Decoder: plain{}, Store: store, DeadLetters: sent, Tolerance: TolerateData, MaxDead: most})
@@ -373,9 +361,7 @@ func TestTombstones(t *testing.T) {
 				t.Fatal(err)
 			}
 			e = newEngine(t, cfg)
-			if err := e.Restore(snap); err != nil {
-				t.Fatal(err)
-			}
+			restore(t, e, snap)
 		}
 		return e, nil
 	}

@@ -29,9 +29,7 @@ func TestPendingPredictions(t *testing.T) {
 			var order []string
 			for i := range mixed {
 				it := mixed[i]
-				if err := ref.Settle(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				settle(t, ref)
 				if ref.isLabel(&it) {
 					y[it.Key] = it.Example.Y
 				} else {
@@ -42,21 +40,15 @@ func TestPendingPredictions(t *testing.T) {
 						said[it.Key] = math.NaN()
 					}
 				}
-				if _, err := ref.Consume(t.Context(), []Item{it}); err != nil {
-					t.Fatal(err)
-				}
+				consume(t, ref, []Item{it})
 			}
 			for left := mixed; len(left) > 0; {
 				k := min(len(left), 37)
-				if _, err := e.Consume(t.Context(), left[:k]); err != nil {
-					t.Fatal(err)
-				}
+				consume(t, e, left[:k])
 				left = left[k:]
 			}
 			for _, e := range []*Engine{ref, e} {
-				if err := e.Finish(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				finish(t, e)
 			}
 			if a, b := hashOf(t, ref), hashOf(t, e); a != b {
 				t.Errorf("state %x, settled before every record %x", b, a)
@@ -70,12 +62,8 @@ func TestPendingPredictions(t *testing.T) {
 			e2 := cfg
 			e2.Window = 500
 			got := newEngine(t, e2)
-			if _, err := got.Consume(t.Context(), slices.Clone(mixed)); err != nil {
-				t.Fatal(err)
-			}
-			if err := got.Finish(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			consume(t, got, slices.Clone(mixed))
+			finish(t, got)
 			if g, w := show(got.Prequential()), show(want); g != w {
 				t.Errorf("the last 500: %s, want %s", g, w)
 			}
@@ -115,17 +103,13 @@ func TestDelay(t *testing.T) {
 			delayed.Delay = delay
 			a, b, plain := newEngine(t, joined), newEngine(t, delayed), newEngine(t, cfg)
 			r := rand.New(rand.NewPCG(1, 8))
-			if _, err := a.Consume(t.Context(), mixed); err != nil {
-				t.Fatal(err)
-			}
+			consume(t, a, mixed)
 			if _, err := plain.Consume(t.Context(), slices.Clone(items)); err != nil {
 				t.Fatal(err)
 			}
 			for left := slices.Clone(items); len(left) > 0; {
 				k := min(len(left), 1+r.IntN(100))
-				if _, err := b.Consume(t.Context(), left[:k]); err != nil {
-					t.Fatal(err)
-				}
+				consume(t, b, left[:k])
 				left = left[k:]
 				b = interrupted(t, b, delayed, r)
 				if c := b.Counts(); c.Learned+c.SampledOut+c.Pending+uint64(len(b.block)) != c.Consumed {
@@ -133,9 +117,7 @@ func TestDelay(t *testing.T) {
 				}
 			}
 			for _, e := range []*Engine{a, b, plain} {
-				if err := e.Finish(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				finish(t, e)
 			}
 			l, m, counts, measures := parts(t, a)
 			l2, m2, counts2, measures2 := parts(t, b)
@@ -151,10 +133,7 @@ func TestDelay(t *testing.T) {
 			}
 			other := delayed
 			other.Delay++
-			snap, err := b.Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			snap := snapshot(t, b)
 			for _, c := range []Config{cfg, other, joined} {
 				if err := newEngine(t, c).Restore(snap); err == nil {
 					t.Errorf("a state with delay %d goes on with delay %d and %v", delay, c.Delay, c.Join)
@@ -171,20 +150,16 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestStateBeforePredictPendinging: in a state that was written before there was such a
+// TestStateBeforePendingPredictions: in a state that was written before there was such a
 // thing, the examples that wait have not been predicted. They are scored when their
 // labels come, and all those behind them when they come.
-func TestStateBeforePredictPendinging(t *testing.T) {
+func TestStateBeforePendingPredictions(t *testing.T) {
 	cfg := config(t, "sbp")
 	cfg.Join = Join{Topic: "labels", Window: 50}
 	mixed := apart(rings(1000, 4, false), rand.New(rand.NewPCG(2, 3)), 40, 0)
 	e := newEngine(t, cfg)
-	if _, err := e.Consume(t.Context(), slices.Clone(mixed[:1000])); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	consume(t, e, slices.Clone(mixed[:1000]))
+	settle(t, e)
 	waits := e.join.examples.items[e.join.examples.head:]
 	for i := range waits {
 		if !waits[i].pred.known() {
@@ -192,24 +167,15 @@ func TestStateBeforePredictPendinging(t *testing.T) {
 		}
 		waits[i].pred = noPrediction
 	}
-	snap, err := e.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	snap := snapshot(t, e)
 	if own, _ := snap.Section(sectionEngine); len(waits) == 0 || bytes.Contains(own, []byte("told")) {
 		t.Fatalf("of %d examples that wait the state still says something", len(waits))
 	}
 	old := newEngine(t, cfg)
-	if err := old.Restore(snap); err != nil {
-		t.Fatal(err)
-	}
+	restore(t, old, snap)
 	for _, e := range []*Engine{e, old} {
-		if _, err := e.Consume(t.Context(), slices.Clone(mixed[1000:])); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Finish(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, slices.Clone(mixed[1000:]))
+		finish(t, e)
 	}
 	if a, b := hashOf(t, e), hashOf(t, old); a != b || old.Prequential().Examples() != 1000-200 {
 		t.Errorf("state %x with %d examples scored, want %x with 800", b, old.Prequential().Examples(), a)

@@ -57,9 +57,7 @@ func feed(t *testing.T, e *Engine, cfg Config, items []Item, r *rand.Rand) (*Eng
 	if e.promotion != nil {
 		e.promotion.Notify(func(d promote.Decision) { list = append(list, d) }, nil)
 	}
-	if err := e.Finish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, e)
 	return e, list
 }
 
@@ -127,14 +125,9 @@ func TestGateComesAndGoes(t *testing.T) {
 	other.Gate = "error <= champion; examples >= 400"
 	items := planes(3000, 2, [2]int{})
 	stored := func(e *Engine, cfg Config) *Engine {
-		snap, err := e.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		snap := snapshot(t, e)
 		next := newEngine(t, cfg)
-		if err := next.Restore(snap); err != nil {
-			t.Fatal(err)
-		}
+		restore(t, next, snap)
 		return next
 	}
 	consume := func(e *Engine, items []Item) {
@@ -166,9 +159,7 @@ func TestGateComesAndGoes(t *testing.T) {
 	plain := newEngine(t, cfg)
 	consume(plain, items)
 	for _, e := range []*Engine{e, plain} {
-		if err := e.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		settle(t, e)
 	}
 	if hashOf(t, e) != hashOf(t, plain) {
 		t.Error("a gate has left something behind")
@@ -246,9 +237,7 @@ func TestBadStretch(t *testing.T) {
 				t.Fatal(err)
 			}
 			k += n
-			if err := e.Settle(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			settle(t, e)
 		}
 		for k, name := range []string{"before", "in the stretch", "in the 5,000 after it", "later"} {
 			c, n := snapshots.of(k)

@@ -52,12 +52,8 @@ func TestDeltasOfLearners(t *testing.T) {
 			var fulls [][]byte
 			var size [2]int
 			for items := rings(1000, 3, false); len(items) > 0; items = items[50:] {
-				if _, err := e.Consume(t.Context(), items[:50]); err != nil {
-					t.Fatal(err)
-				}
-				if err := e.Settle(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				consume(t, e, items[:50])
+				settle(t, e)
 				u, err := new(RunConfig).update(e, uint64(len(sent)+1), time.Time{})
 				if err != nil {
 					t.Fatal(err)
@@ -172,9 +168,7 @@ func TestRunWithDeltas(t *testing.T) {
 		if snap, err := store.Load(); err != nil {
 			t.Fatal(err)
 		} else if snap != nil {
-			if err := e.Restore(snap); err != nil {
-				t.Fatal(err)
-			}
+			restore(t, e, snap)
 		}
 		part := recs[:3000]
 		if life == 1 {
@@ -262,9 +256,7 @@ func TestOneModelAVersion(t *testing.T) {
 			}
 			for _, snap := range store.snaps {
 				e := newEngine(t, cfg)
-				if err := e.Restore(snap); err != nil {
-					t.Fatal(err)
-				}
+				restore(t, e, snap)
 				again := &topic{}
 				if err := Republish(t.Context(), e, RunConfig{Publisher: again}, snap.Header); err != nil {
 					t.Fatal(err)

@@ -102,9 +102,7 @@ func TestAsPublished(t *testing.T) {
 					}
 					consume := func(it Item) {
 						for _, e := range []*Engine{measured, s.e} {
-							if _, err := e.Consume(t.Context(), []Item{it}); err != nil {
-								t.Fatal(err)
-							}
+							consume(t, e, []Item{it})
 						}
 					}
 					r := rand.New(rand.NewPCG(1, 2))
@@ -121,14 +119,9 @@ func TestAsPublished(t *testing.T) {
 							}
 						}
 						if live && r.IntN(every/2) == 0 {
-							snap, err := measured.Snapshot(t.Context())
-							if err != nil {
-								t.Fatal(err)
-							}
+							snap := snapshot(t, measured)
 							measured = newEngine(t, cfg)
-							if err := measured.Restore(snap); err != nil {
-								t.Fatal(err)
-							}
+							restore(t, measured, snap)
 							if payload != nil {
 								adopt() // as Republish does
 							}
@@ -163,9 +156,7 @@ func TestAsPublished(t *testing.T) {
 						}
 					}
 					for _, e := range []*Engine{measured, s.e} {
-						if err := e.Settle(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						settle(t, e)
 					}
 					if a, b := hashOf(t, measured), hashOf(t, s.e); a != b {
 						t.Errorf("state hash %x with measuring, %x without", a, b)
@@ -254,9 +245,7 @@ func TestLiveAsPublished(t *testing.T) {
 		e = newEngine(t, cfg)
 		rc := RunConfig{Decoder: plain{}, Store: store, Publisher: pub, CheckpointEvery: 500, Stop: half == 0}
 		if snap != nil {
-			if err := e.Restore(snap); err != nil {
-				t.Fatal(err)
-			}
+			restore(t, e, snap)
 			rc.Version = snap.Header.ModelVersion
 			if err := Republish(t.Context(), e, rc, snap.Header); err != nil {
 				t.Fatal(err)

@@ -145,9 +145,7 @@ func TestInterruptedRunEqualsPlainRun(t *testing.T) {
 			e = newEngine(t, cfg)
 			rc := RunConfig{Decoder: plain{}, Store: store, Publisher: pub, Model: "m", Tolerance: TolerateData, CheckpointEvery: 500, QueueRecords: 1024}
 			if snap != nil {
-				if err := e.Restore(snap); err != nil {
-					t.Fatal(err)
-				}
+				restore(t, e, snap)
 				rc.Version = snap.Header.ModelVersion
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -325,18 +323,11 @@ func TestStopWhileWaiting(t *testing.T) {
 // at once where none has been published, and otherwise when there is a newer one.
 func TestFirstPublication(t *testing.T) {
 	e := newEngine(t, config(t, "sbp"))
-	if _, err := e.Consume(t.Context(), rings(1000, 2, false)); err != nil {
-		t.Fatal(err)
-	}
-	snap, err := e.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	consume(t, e, rings(1000, 2, false))
+	snap := snapshot(t, e)
 	for version, want := range []int{1, 0} {
 		e := newEngine(t, config(t, "sbp"))
-		if err := e.Restore(snap); err != nil {
-			t.Fatal(err)
-		}
+		restore(t, e, snap)
 		pub := &topic{}
 		res, err := Run(t.Context(), e, RunConfig{
 			Source: &memory{r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{}, Publisher: pub, Version: uint64(version), Stop: true,

@@ -51,27 +51,16 @@ func runSifted(t *testing.T, name string, recs []stream.Record, stops int) (*Eng
 			t.Fatal(in.err)
 		}
 		b = *<-in.queue
-		if _, err := e.Consume(t.Context(), b.items); err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, b.items)
 		if stops == 0 {
 			continue
 		}
-		if err := e.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		s, err := e.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		settle(t, e)
+		s := snapshot(t, e)
 		e = newEngine(t, config(t, name))
-		if err := e.Restore(s); err != nil {
-			t.Fatal(err)
-		}
+		restore(t, e, s)
 	}
-	if err := e.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settle(t, e)
 	own, learner, err := e.encode()
 	if err != nil {
 		t.Fatal(err)
@@ -163,9 +152,7 @@ func TestBadSiftHeader(t *testing.T) {
 		in := newIngest(nil, plain{}, 1, 1<<30, false)
 		in.send(context.Background(), recs)
 		b := <-in.queue
-		if _, err := e.Consume(t.Context(), b.items); err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, b.items)
 		if err := b.items[4].Err; err == nil || err.Stage != stream.StageWeight || !strings.Contains(err.Error(), c.says) || e.Counts().Dead != 1 {
 			t.Errorf("%s %q: %v", c.learner, c.value, err)
 		}

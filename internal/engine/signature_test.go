@@ -24,26 +24,17 @@ func TestDimensionOfTheStream(t *testing.T) {
 	items[0].Example.X = stream.Vec{Idx: []int32{6}, Val: []float32{1}} // a sparse one says nothing
 	e := newEngine(t, cfg)
 	for from := range slices.Chunk(items, 20) {
-		if _, err := e.Consume(t.Context(), from); err != nil {
-			t.Fatal(err)
-		}
-		snap, err := e.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, from)
+		snap := snapshot(t, e)
 		e = newEngine(t, cfg)
-		if err := e.Restore(snap); err != nil {
-			t.Fatal(err)
-		}
+		restore(t, e, snap)
 	}
 	for i, it := range items {
 		if bad := len(it.Example.X.Val) == 2; bad != (it.Err != nil) || bad && it.Err.Reason != stream.ReasonDimension {
 			t.Errorf("item %d of %d features: %v", i, len(it.Example.X.Val), it.Err)
 		}
 	}
-	if err := e.Finish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, e)
 	data, err := e.Predictor().AppendBinary(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -66,13 +57,8 @@ func TestOtherData(t *testing.T) {
 	}
 	cfg.Signature = csv("0,1", "a", "b", "y")
 	e := newEngine(t, cfg)
-	if _, err := e.Consume(t.Context(), rings(30, 3, false)); err != nil {
-		t.Fatal(err)
-	}
-	snap, err := e.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	consume(t, e, rings(30, 3, false))
+	snap := snapshot(t, e)
 	for _, c := range []struct {
 		now codec.Signature
 		err string

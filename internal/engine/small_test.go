@@ -27,18 +27,11 @@ func TestSmallStream(t *testing.T) {
 				if cuts > 0 {
 					k = min(k, 1+r.IntN(2*n/cuts))
 				}
-				if _, err := e.Consume(t.Context(), items[:k]); err != nil {
-					t.Fatal(err)
-				}
+				consume(t, e, items[:k])
 				items = items[k:]
-				snap, err := e.Snapshot(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				snap := snapshot(t, e)
 				e = newEngine(t, cfg)
-				if err := e.Restore(snap); err != nil {
-					t.Fatal(err)
-				}
+				restore(t, e, snap)
 			}
 			err := e.Finish(t.Context())
 			if one := (*stream.OneLabelError)(nil); errors.As(err, &one) != (e.OneLabel() != nil) || err != nil && one == nil {
@@ -85,12 +78,8 @@ func TestStartInterrupted(t *testing.T) {
 		if err != nil && !errors.Is(err, context.Canceled) { // nil: no step has been due since
 			t.Fatal(err)
 		}
-		if _, err := e.Consume(t.Context(), slices.Clone(items[600+n:])); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		consume(t, e, slices.Clone(items[600+n:]))
+		settle(t, e)
 		if got := fmt.Sprint(hashOf(t, e)); got != want {
 			t.Errorf("%s: the state is %s, uninterrupted %s; %+v", name, got, want, e.Counts())
 		}

@@ -28,9 +28,7 @@ func TestStartPositionsSurvive(t *testing.T) {
 	}
 
 	e = newEngine(t, config(t, "sbp"))
-	if err := e.Restore(snap); err != nil {
-		t.Fatal(err)
-	}
+	restore(t, e, snap)
 	cfg.Source, cfg.Start = &memory{recs: recs, r: rand.New(rand.NewPCG(1, 2))}, snap.Header.Offsets
 	if _, err := Run(t.Context(), e, cfg); err != nil {
 		t.Fatal(err)

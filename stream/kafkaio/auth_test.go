@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -15,11 +16,7 @@ import (
 // error tells them. They are sent as they are: SASLprep would leave out the soft
 // hyphen and make IX of the numeral, which Apache Kafka does not.
 func TestAuthentication(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "user", "right-secret\u00ad\u2168"), kfake.SeedTopics(1, "t"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := kafkatest.Fake(t, kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "user", "right-secret\u00ad\u2168"), kfake.SeedTopics(1, "t"))
 	var log bytes.Buffer
 	login := func(password string) Config {
 		return Config{Brokers: c.ListenAddrs(), SASL: ScramSHA256("user", password), Log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -34,7 +31,7 @@ func TestAuthentication(t *testing.T) {
 	}
 	s := open(t, SourceOptions{Config: login("right-secret\u00ad\u2168"), Topics: []string{"t"}, UntilEnd: true})
 	sameOrder(t, take(t, s, -1), []stream.Record{want})
-	_, err = NewSource(t.Context(), SourceOptions{Config: login("wrong-secret"), Topics: []string{"t"}, MaxDown: 100 * time.Millisecond})
+	_, err := NewSource(t.Context(), SourceOptions{Config: login("wrong-secret"), Topics: []string{"t"}, MaxDown: 100 * time.Millisecond})
 	if err == nil {
 		t.Fatal("a wrong password is good enough")
 	}

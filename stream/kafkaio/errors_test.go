@@ -28,10 +28,7 @@ func TestUnknownTopicSays(t *testing.T) {
 // the topic would be taken for an empty one.
 func TestOffsetsAreAskedForAgain(t *testing.T) {
 	for failing := range 3 {
-		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := kafkatest.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
 		want := fill(t, c.ListenAddrs(), "t", 1, 20)
 		asked := 0
 		c.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -45,7 +42,6 @@ func TestOffsetsAreAskedForAgain(t *testing.T) {
 			t.Errorf("%d requests, want %d", asked, failing)
 		}
 		s.Close()
-		c.Close()
 	}
 }
 
@@ -83,11 +79,7 @@ func TestDefaults(t *testing.T) {
 // A reader over its quota waits for as long as it is told to, and takes nothing
 // for a trouble.
 func TestSourceThrottled(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := kafkatest.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
 	kafkatest.Produce(t, c.ListenAddrs(), rec("t", 0, 1, "x"))
 	const told = 300 * time.Millisecond
 	var log bytes.Buffer

@@ -18,11 +18,7 @@ import (
 // A session says where it runs whenever it fetches.
 func TestSessionRack(t *testing.T) {
 	t.Parallel() // it waits
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "in"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := kafkatest.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "in"))
 	racks := make(chan string, 1)
 	c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -50,11 +46,7 @@ func TestSessionRack(t *testing.T) {
 // again from where it began.
 func TestSessionLatest(t *testing.T) {
 	t.Parallel() // it waits
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "in", "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := kafkatest.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "in", "out"))
 	p := kafkatest.Client(t, c.ListenAddrs(), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	write := func(values ...string) {
 		for _, v := range values {
@@ -122,11 +114,7 @@ func refusePositions(c *kfake.Cluster, err *kerr.Error) {
 // records come again.
 func TestSessionFencedByItself(t *testing.T) {
 	t.Parallel() // it waits
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "in", "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := kafkatest.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "in", "out"))
 	kafkatest.ProduceWith(t, kafkatest.Client(t, c.ListenAddrs(), kgo.RecordPartitioner(kgo.ManualPartitioner())), stream.Record{Topic: "in", Value: []byte("x")})
 	s, err := NewSession(t.Context(), SessionOptions{Config: config(c.ListenAddrs()), Topics: []string{"in"}, Group: "g", Instance: "one", SessionTimeout: 6 * time.Second, TopicWait: time.Minute})
 	if err != nil {
@@ -150,13 +138,10 @@ func TestSessionTakenOver(t *testing.T) {
 	t.Parallel() // it waits
 	for _, doing := range []string{"commit", "fetch"} {
 		t.Run(doing, func(t *testing.T) {
-			c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "in", "out"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
+			c := kafkatest.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "in", "out"))
 			kafkatest.ProduceWith(t, kafkatest.Client(t, c.ListenAddrs(), kgo.RecordPartitioner(kgo.ManualPartitioner())), stream.Record{Topic: "in", Value: []byte("x")})
 			var s [2]*Session
+			var err error
 			for i := range s {
 				o := SessionOptions{Config: config(c.ListenAddrs()), Topics: []string{"in"}, Group: "g", Instance: "one", SessionTimeout: 6 * time.Second, TopicWait: time.Minute}
 				if s[i], err = NewSession(t.Context(), o); err != nil {
@@ -190,11 +175,7 @@ func TestSessionTakenOver(t *testing.T) {
 // are read once.
 func TestSessionEqual(t *testing.T) {
 	t.Parallel() // it waits
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "in", "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := kafkatest.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(4, "in", "out"))
 	p := kafkatest.Client(t, c.ListenAddrs(), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	type seen struct {
 		member    int

@@ -24,11 +24,7 @@ func (s stall) OnProduceRecordPartitioned(r *kgo.Record, _ int32) {
 // The first transaction of a client is committed when Write returns, also where
 // the brokers answer before the client has come to know where it has written.
 func TestFirstTransaction(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := kafkatest.Fake(t, kfake.NumBrokers(2))
 	admin := kafkatest.Client(t, c.ListenAddrs())
 	req := kmsg.NewPtrCreateTopicsRequest()
 	rt := kmsg.NewCreateTopicsRequestTopic()

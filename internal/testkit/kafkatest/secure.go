@@ -298,6 +298,17 @@ type Grant struct {
 	Prefixed                  bool
 }
 
+// Fake starts a cluster in memory, whose answers a test can change.
+func Fake(tb testing.TB, opts ...kfake.Opt) *kfake.Cluster {
+	tb.Helper()
+	c, err := kfake.NewCluster(opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
 // Users returns the options of an embedded broker that only these users may use,
 // each with its grants.
 func Users(users ...User) []kfake.Opt {
