@@ -25,7 +25,6 @@ type config struct {
 	accuracy float64
 	seed     uint64
 	classes  int
-	kind     algos.Kind
 
 	live        int // 0: no check
 	liveOptions map[string]string
@@ -42,10 +41,6 @@ func With(options map[string]string) Option {
 // Examples sets the length of the streams, 700 by default. It must be enough
 // for a few steps.
 func Examples(n int) Option { return func(c *config) { c.examples = n } }
-
-// Kind says of which kind models are, if options make them of another one than
-// that of the learner.
-func Kind(k algos.Kind) Option { return func(c *config) { c.kind = k } }
 
 // Accuracy sets the accuracy to be reached on two noisy half moons, where half
 // of the examples are of either class: 0.95 by default for learners with a
@@ -79,9 +74,6 @@ func Run(t *testing.T, spec algos.Spec, opts ...Option) {
 		}
 		for _, o := range opts {
 			o(&s.config)
-		}
-		if s.kind != "" {
-			spec.Kind, s.spec.Kind = s.kind, s.kind
 		}
 		if s.classes > 2 {
 			if task != algos.Classify {

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -140,9 +139,6 @@ func (m *Linear) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 var errWeights = errors.New("length does not match the number of weights")
-
-// IsLinear reports whether data starts like an encoded Linear.
-func IsLinear(data []byte) bool { return bytes.HasPrefix(data, []byte(linearMagic)) }
 
 // DecodeLinear decodes what Linear.AppendBinary wrote; it is a decoder for an
 // algos.Spec. It returns an error for any other input and for weights that are not

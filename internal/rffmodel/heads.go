@@ -2,7 +2,6 @@ package rffmodel
 
 import (
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -63,15 +62,10 @@ func (m *heads) Decision(x stream.Vec) float64 {
 // Decisions sets dst[i] to the number of the class predicted for xs[i].
 func (m *heads) Decisions(dst []float64, xs []stream.Vec) { algos.Decide(m, dst, xs) }
 
-// DecodeHeads decodes a model of any number of classes: linear models, or models whose
-// parts may have the same features.
+// DecodeHeads decodes a model of any number of classes, whose parts may have the same
+// features.
 func DecodeHeads(data []byte) (algos.Model, error) {
-	m, err := ovr.DecodeModel(data, func(data []byte) (algos.Model, error) {
-		if model.IsLinear(data) {
-			return model.DecodeLinear(data)
-		}
-		return Decode(data)
-	})
+	m, err := ovr.DecodeModel(data, Decode)
 	if err != nil {
 		return nil, err
 	}
