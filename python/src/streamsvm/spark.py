@@ -1,0 +1,284 @@
+"""Score DataFrames of Spark, in batches and streams, with the program streamsvm."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+except ImportError as e:
+    raise ImportError(f"streamsvm.spark needs PySpark 4.1 or later: pip install 'streamsvm[spark]' ({e})") from e
+
+from ._follower import Follower
+from ._model import Model
+from ._pipe import Pipe, RowError
+
+F64 = npt.NDArray[np.float64]
+
+#: How long a worker waits for the first version of a model in a topic, in seconds.
+WAIT = 60.0
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A model in a model topic, which is followed while a query runs.
+
+    The arguments are those of `streamsvm.Follower`. Every executor must reach the brokers.
+    """
+
+    brokers: str
+    topic: str
+    model: str | None = None
+    alias: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: A model: the path of a .ssm file on the driver, the bytes of one, or a topic.
+Source = str | os.PathLike[str] | bytes | Topic
+
+
+def score(df: DataFrame, model: Source, *, records: str | None = None, columns: Sequence[str] | None = None, prefix: str = "") -> DataFrame:
+    """Adds the predictions of a model to a DataFrame, which may be a stream.
+
+    The columns that are added:
+
+    - ``label``, text: the label predicted; null for a regression.
+    - ``probability``: of the second one of two labels; of more labels that of the label
+      predicted. Null if the model has no probabilities.
+    - ``score``: f(x) of two labels, which is not negative where the second one is
+      predicted; the value predicted by a regression; of more labels the score of the one
+      predicted.
+    - ``version``: that of the model in its topic; 0 for a file.
+    - ``error``: why a row cannot be scored. Then the columns before are null, but for the
+      version. The job goes on.
+
+    Each executor core has a child process, which scores. A batch of Spark's (10,000 rows
+    by default) is scored with one version of the model.
+
+    Args:
+        model: a file is read once, here; a topic is followed.
+        records: a column, binary or string, with records that are JSON objects. Without it
+            the columns themselves are the fields of an event.
+        columns: which ones, by default all. Nulls and NaN are missing values.
+        prefix: what the names of the new columns begin with.
+
+    Raises:
+        ValueError: a column of that name is there already, or a column is not there.
+        FormatError: the file is not a model.
+    """
+    source = _source(model)
+    if records is not None and columns is not None:
+        raise ValueError("want records or columns, not both")
+    names = {n: prefix + n for n in ("label", "probability", "score", "version", "error")}
+    if taken := sorted(set(names.values()) & set(df.columns)):
+        raise ValueError(f"the DataFrame has a column {taken[0]} already: choose a prefix for the new ones")
+    record = F.col(_quoted(records)) if records is not None else _record(df, df.columns if columns is None else columns)
+    if records is not None and not isinstance(df.schema[records].dataType, (T.BinaryType, T.StringType)):
+        raise ValueError(f"column {records}: records are binary or strings, not {df.schema[records].dataType.simpleString()}")
+    scored = _apply(source, _summary, "label string, probability double, score double, version bigint, error string")(record)
+    place = "__streamsvm"
+    return df.withColumn(place, scored).select(*[F.col(_quoted(c)) for c in df.columns], *[F.col(f"{place}.{n}").alias(a) for n, a in names.items()])
+
+
+def _quoted(name: str) -> str:
+    """A name of a column, which may have dots, for F.col."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _source(model: Source) -> bytes | Topic:
+    if isinstance(model, Topic):
+        return model
+    data = bytes(model) if isinstance(model, (bytes, bytearray, memoryview)) else Path(model).read_bytes()
+    Model(data)  # fails here rather than on the executors
+    return data
+
+
+def _record(df: DataFrame, columns: Sequence[str]) -> Any:
+    """The rows as JSON objects."""
+    fields = []
+    for c in columns:
+        if c not in df.columns:
+            raise ValueError(f"there is no column {c}")
+        fields.append(_plain(F.col(_quoted(c)), df.schema[c].dataType).alias(c))
+    return F.to_json(F.struct(*fields))
+
+
+def _plain(c: Any, t: T.DataType) -> Any:
+    """A column as to_json has to see it: NaN is a missing value, a vector is a list."""
+    if isinstance(t, (T.FloatType, T.DoubleType)):
+        return F.when(~F.isnan(c), c)
+    if isinstance(t, T.ArrayType):
+        return F.transform(c, lambda v: _plain(v, t.elementType)) if isinstance(t.elementType, (T.FloatType, T.DoubleType)) else c
+    if isinstance(t, T.StructType):
+        return F.when(c.isNotNull(), F.struct(*[_plain(c.getField(f.name), f.dataType).alias(f.name) for f in t.fields]))
+    if isinstance(t, T.UserDefinedType) and t.typeName() == "vector":
+        from pyspark.ml.functions import vector_to_array
+
+        return vector_to_array(c)
+    return c
+
+
+def _apply(source: bytes | Topic, form: Callable[[_Scores], pa.Array], schema: str) -> Any:
+    """A function of Spark that scores a column of records."""
+
+    def run(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        engine = _engine(source)
+        for records in batches:
+            yield form(engine.score(records))
+
+    run.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
+    # Answers change with the version: Spark must neither repeat nor reorder the calls.
+    return F.arrow_udf(run, schema).asNondeterministic()
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Answers for a batch: a line of values for each record, NaN where there is an error."""
+
+    model: Model
+    values: F64  # see the request p in docs/python.md
+    errors: dict[int, str]
+
+    def classes(self) -> tuple[F64, F64]:
+        """Scores, of two labels that of the second one, and probabilities of all."""
+        k = len(self.model.labels)
+        if k == 2:
+            return self.values[:, :1], np.stack([1 - self.values[:, 1], self.values[:, 1]], axis=1)
+        return self.values[:, :k], self.values[:, k:]
+
+    def chosen(self) -> npt.NDArray[np.int64]:
+        """The number of the label predicted."""
+        f, _ = self.classes()
+        return (f[:, 0] >= 0).astype(np.int64) if f.shape[1] == 1 else np.nan_to_num(f, nan=-np.inf).argmax(axis=1)
+
+    def bad(self) -> npt.NDArray[np.bool_]:
+        bad = np.zeros(len(self.values), bool)
+        bad[list(self.errors)] = True
+        return bad
+
+    def text(self) -> pa.Array:
+        return pa.array([self.errors.get(i) for i in range(len(self.values))] if self.errors else [None] * len(self.values), pa.string())
+
+
+def _summary(s: _Scores) -> pa.Array:
+    """The columns that score adds."""
+    n, bad, k = len(s.values), s.bad(), len(s.model.labels)
+    label, probability = pa.nulls(n, pa.string()), np.full(n, np.nan)
+    score = s.values[:, 0]
+    if k:
+        at = s.chosen()
+        texts = [v if isinstance(v, str) else json.dumps(v) for v in s.model.labels]
+        label = pa.array(texts, pa.string()).take(pa.array(at, mask=bad))
+        f, p = s.classes()
+        probability = p[:, 1] if k == 2 else p[np.arange(n), at]
+        score = score if k == 2 else f[np.arange(n), at]
+    columns = [label, pa.array(probability, from_pandas=True), pa.array(score, mask=bad), pa.array(np.full(n, s.model.version)), s.text()]
+    return pa.StructArray.from_arrays(columns, ["label", "probability", "score", "version", "error"])
+
+
+class _Engine:
+    """The child process of a Python worker, with the newest version of a model."""
+
+    def __init__(self, source: bytes | Topic) -> None:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        os.environ.setdefault("GOMAXPROCS", str(task.cpus() if task else 1))
+        self._pipe = Pipe(["--codec", "json"])
+        self._follower: Follower | None = None
+        self._model: Model | None = None
+        if isinstance(source, Topic):
+            self._follower = Follower(source.brokers, source.topic, source.model, source.alias, source.config)
+        else:
+            self._use(Model(source), source)
+
+    def _use(self, model: Model, data: bytes) -> None:
+        self._pipe.call("d", data)
+        self._model = model
+
+    def _current(self) -> Model:
+        """The newest version."""
+        if self._follower is not None:
+            self._follower.wait(timeout=WAIT)
+            model, update = self._follower.newest()
+            if model is not self._model:
+                self._use(model, update.payload)
+        assert self._model is not None
+        return self._model
+
+    def score(self, records: pa.Array) -> _Scores:
+        model = self._current()
+        k = len(model.labels)
+        values = np.full((len(records), 1 if k == 0 else 2 if k == 2 else 2 * k), np.nan)
+        lines, at, errors = _lines(records)
+        start, size = 0, len(lines)
+        while start < len(lines):
+            end = min(len(lines), start + size)
+            try:
+                values[at[start:end]] = self._call(lines[start:end])
+                start, size = end, 2 * size
+            except RowError as e:
+                # Rows before this one are good. Of those after it nothing is known.
+                if e.row is None:
+                    raise
+                end = start + e.row
+                if e.row:
+                    values[at[start:end]] = self._call(lines[start:end])
+                errors[int(at[end])] = f"{e.field}: {e.message}" if e.field else e.message
+                start, size = end + 1, max(64, 2 * e.row)
+        return _Scores(model, values, errors)
+
+    def _call(self, lines: pa.Array) -> F64:
+        return np.frombuffer(self._pipe.call("p", _joined(lines)), "<f8").reshape(len(lines), -1)
+
+
+def _joined(lines: pa.Array) -> Any:
+    """Lines with newlines between them, as a buffer."""
+    kind = pa.large_list if pa.types.is_large_binary(lines.type) else pa.list_
+    size = pa.int64() if kind is pa.large_list else pa.int32()
+    of = (pa.LargeListArray if kind is pa.large_list else pa.ListArray).from_arrays(pa.array([0, len(lines)], size), lines)
+    return memoryview(pc.binary_join(of, b"\n")[0].as_buffer())
+
+
+def _lines(records: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64], dict[int, str]]:
+    """Records as lines that begin with a brace, the number of each, and what is wrong with
+    the others."""
+    large = pa.types.is_large_binary(records.type) or pa.types.is_large_string(records.type)
+    lines = records.cast(pa.large_binary() if large else pa.binary())
+    at = np.arange(len(lines))
+    values = lines.buffers()[2]
+    if values is not None and (np.frombuffer(values, np.uint8) == 10).any():
+        lines = pc.replace_substring(lines, "\n", " ")  # no text in JSON has one
+    if lines.null_count == 0 and pc.all(pc.starts_with(lines, b"{")).as_py() in (True, None):
+        return lines, at, {}
+    good, errors = [], {}
+    for i, r in enumerate(lines.to_pylist()):
+        r = r and r.lstrip()
+        if r and r[:1] == b"{":
+            good.append((i, r))
+        else:
+            errors[i] = "there is no record" if not r else "a record is a JSON object"
+    return pa.array([r for _, r in good], lines.type), np.array([i for i, _ in good], np.int64), errors
+
+
+_engines: dict[str, _Engine] = {}  # of this Python worker, which Spark uses for many tasks
+
+
+def _engine(source: bytes | Topic) -> _Engine:
+    key = repr(source) if isinstance(source, Topic) else xxhash.xxh128_hexdigest(source)
+    if key not in _engines:
+        _engines[key] = _Engine(source)
+    return _engines[key]
