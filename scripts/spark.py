@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""Tests streamsvm.spark on a cluster of Spark with two executor processes: scores batches, and
+a stream from Kafka to Kafka and to files, whose model changes and one of whose executors is
+killed; and fits.
+
+    scripts/spark.py [--apache] [--master URL] [--only STAGE] STREAMSVM
+
+STREAMSVM is the program. The first run makes a Python environment and fetches Spark's connector
+for Kafka with Maven. Exit code 75: these cannot be had, and nothing has been tested.
+
+Cache: $STREAMSVM_CACHE, else ${XDG_CACHE_HOME:-~/.cache}/streamsvm. Needs Java 17 and Maven.
+"""
+import argparse, atexit, collections, glob, json, os, pathlib, random, shutil, signal, subprocess, sys, tempfile, threading, time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SPARK = "4.2.0"
+PACKAGES = [f"pyspark=={SPARK}", "pandas==2.3.3", "pyarrow==26.0.1", "numpy==2.4.6", "msgpack==1.2.4", "xxhash==4.1.0", "confluent-kafka==2.16.1"]
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+cache = os.environ.get("STREAMSVM_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "streamsvm")
+home = pathlib.Path(cache) / "spark"
+python = home / "bin" / "python"
+
+
+def skip(why):
+    print(f"spark: skipped: {why}")
+    sys.exit(75)
+
+
+def prepare():
+    """Makes the environment, once."""
+    for command, package in (("java", "openjdk-17-jre-headless"), ("mvn", "maven")):
+        if not shutil.which(command):
+            skip(f"{command} is missing (Debian: apt-get install {package})")
+    done, want = home / "complete", " ".join(PACKAGES)
+    if done.exists() and done.read_text() == want:
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", home], check=True)
+    if subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES]).returncode:
+        skip("the packages cannot be had")
+    # Spark has the other artifacts that the connector needs.
+    (home / "pom.xml").write_text(f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+        <modelVersion>4.0.0</modelVersion><groupId>streamsvm</groupId><artifactId>spark</artifactId><version>1</version><packaging>pom</packaging>
+        <dependencies><dependency><groupId>org.apache.spark</groupId><artifactId>spark-sql-kafka-0-10_2.13</artifactId><version>{SPARK}</version></dependency></dependencies>
+        </project>""")
+    if subprocess.run(["mvn", "-q", "-B", "-f", home / "pom.xml", f"{PLUGIN}:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={home}/jars"]).returncode:
+        skip("the connector for Kafka cannot be had")
+    for jar in (home / "jars").iterdir():
+        if not jar.name.startswith(("spark-", "kafka-clients", "commons-pool2")):
+            jar.unlink()
+    done.write_text(want)
+
+
+def check(ok, what):
+    if not ok:
+        sys.exit(f"FAIL: {what}")
+
+
+def program(*args, stdin=None, fails=False):
+    done = subprocess.run([os.environ["STREAMSVM_BIN"], *args], input=stdin, capture_output=True)
+    if done.returncode and not fails:
+        sys.exit(f"streamsvm {' '.join(map(str, args))}: {done.stderr.decode()}")
+    return done.stdout
+
+
+def event(r, n):
+    """A payment. One in a hundred is bad."""
+    amount, country = r.lognormvariate(3, 1), r.choice(["BR", "DE", "FR", "US"])
+    night = (hour := r.randrange(24)) < 6
+    e = {"id": n, "amount": round(amount, 2), "card": {"country": country, "age": r.randrange(4000)}, "hour": hour,
+         "note": r.choice(["rent", "gift for you", "win money now", "thanks"]), "fraud": amount > (15 if night else 60) or r.random() < 0.05}  # fmt: skip
+    if r.random() < 0.1:
+        del e["hour"]
+    if r.random() < 0.1:
+        e["note"] = None
+    if r.random() < 0.01:
+        e["amount"] = "much"
+    return e
+
+
+class Broker:
+    """Kafka, or our broker."""
+
+    def __init__(self, directory, apache):
+        self.script = [ROOT / "scripts" / "kafka.sh"] if apache else []
+        if apache:
+            self.dir = directory / "kafka"
+            atexit.register(lambda: subprocess.run([*self.script, "clean", self.dir]))
+            self.address = subprocess.run([*self.script, "start", self.dir], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+            return
+        self.process = subprocess.Popen([os.environ["STREAMSVM_BIN"], "broker", "--addr", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        atexit.register(self.process.kill)
+        line = self.process.stdout.readline()
+        self.address = next(w.rstrip(",.;") for w in line.split() if w.startswith("127.0.0.1:"))
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+
+    def topics(self, **partitions):
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.address})
+        for f in admin.create_topics([NewTopic(t, n, 1) for t, n in partitions.items()]).values():
+            f.result(30)
+
+    def read(self, topic):
+        """All records of a topic."""
+        from confluent_kafka import Consumer, KafkaError
+
+        c = Consumer({"bootstrap.servers": self.address, "group.id": "test", "auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True})
+        open_ = set()
+        c.subscribe([topic], on_assign=lambda _, parts: open_.update(p.partition for p in parts))
+        out, ended = [], set()
+        while not open_ or ended < open_:
+            m = c.poll(1)
+            if m is not None and m.error() and m.error().code() == KafkaError._PARTITION_EOF:
+                ended.add(m.partition())
+            elif m is not None and not m.error():
+                out.append(m.value())
+        c.close()
+        return out
+
+
+def session(master, directory):
+    from pyspark.sql import SparkSession
+
+    log = directory / "log4j2.properties"
+    log.write_text("rootLogger.level=off\n")
+    b = SparkSession.builder.master(master).appName("streamsvm").config("spark.jars", ",".join(glob.glob(f"{home}/jars/*.jar")))
+    for k, v in {
+        "spark.driver.memory": "800m", "spark.executor.memory": "800m", "spark.executor.cores": 1, "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={log} -XX:+UseSerialGC",
+        "spark.sql.shuffle.partitions": 2, "spark.ui.showConsoleProgress": "false", "spark.sql.warehouse.dir": directory / "warehouse",
+        "spark.local.dir": directory, "spark.worker.cleanup.enabled": "true", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+    }.items():  # fmt: skip
+        b = b.config(k, str(v))
+    return b.getOrCreate()
+
+
+def executors(spark):
+    """Process ids of the executors of this application on this machine."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            args = pathlib.Path(path).read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended
+        if any(b"CoarseGrainedExecutorBackend" in a for a in args) and spark.sparkContext.applicationId.encode() in args:
+            found.append(int(path.split("/")[2]))
+    return sorted(found)
+
+
+def expected(model, lines):
+    """What the command predict answers, line by line: label, probability and score; None for an error."""
+    out = program("predict", "--model", model, "-q", stdin=b"\n".join(lines) + b"\n", fails=True)
+    answers = [json.loads(line) for line in out.splitlines()]
+    check(len(answers) == len(lines), "predict answers each line")
+    return [None if "error" in a else (json.dumps(a["label"]), a["probability"], a["decision"]) for a in answers]
+
+
+def batch(spark, directory, models, lines):
+    from streamsvm.spark import score
+
+    want = {json.loads(line)["id"]: w for line, w in zip(lines, expected(models[0], lines))}
+    path = directory / "events.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    text = spark.read.text(str(path)).repartition(5)
+    # Columns as Spark reads them. The amount of bad rows, and only theirs, is not a number.
+    columns = spark.read.json(str(path)).repartition(3).drop("fraud")
+    for name, rows in (
+        ("records", score(text.selectExpr("value", "get_json_object(value, '$.id') AS id"), models[0], records="value")),
+        ("columns", score(columns, models[0])),
+    ):
+        got = {int(r["id"]): r for r in rows.collect()}
+        check(len(got) == len(want), f"{name}: {len(got)} rows of {len(want)}")
+        for i, w in want.items():
+            r = got[i]
+            check((r["error"] is not None) == (w is None), f"{name}: row {i}: error {r['error']!r}, the command: {w}")
+            if w is not None:
+                check((r["label"], r["probability"], r["score"]) == w, f"{name}: row {i}: {r}, the command: {w}")
+    bad = sum(w is None for w in want.values())
+    check(bad > 20, "there are bad rows")
+    print(f"batch: {len(want):,} rows as records and as columns, bit-equal to the command; {bad} bad ones have an error")
+
+
+def stream(spark, directory, models, lines, broker):
+    from confluent_kafka import Producer
+    from pyspark.sql import functions as F
+
+    from streamsvm.spark import Topic, score
+
+    broker.topics(payments=2, scored=2, models=1)
+    promote = lambda v: program("model", "promote", "--brokers", broker.address, "--model-topic", "models", "--model-name", "payments", "--alias", "champion", "--model", models[v - 1], "--version", str(v))
+    promote(1)
+    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 50, "queue.buffering.max.messages": 1 << 20})
+
+    def produce(part):
+        for i, line in part:
+            producer.produce("payments", line, str(i))
+        producer.flush()
+
+    numbered, half = list(enumerate(lines)), len(lines) // 2
+    produce(numbered[:half])
+    source = (
+        spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.address).option("subscribe", "payments")
+        .option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", len(lines) // 12).load()
+    )  # fmt: skip
+    scored = score(source.select("value", "partition", "offset", F.get_json_object(F.col("value").cast("string"), "$.id").cast("int").alias("id")), Topic(broker.address, "models", "payments", "champion"), records="value")
+    answer = scored.select("partition", "offset", "id", "label", "probability", "score", "version", "error")
+
+    def start():
+        to_kafka = answer.select(F.to_json(F.struct("*")).alias("value")).writeStream.format("kafka").option("kafka.bootstrap.servers", broker.address)
+        to_files = answer.writeStream.format("parquet").option("path", str(directory / "scored"))
+        return (
+            to_kafka.option("topic", "scored").option("checkpointLocation", str(directory / "to-kafka")).start(),
+            to_files.option("checkpointLocation", str(directory / "to-files")).start(),
+        )
+
+    def done(queries, batches):
+        until = time.time() + 120
+        while not all(q.lastProgress and q.lastProgress["batchId"] >= batches - 1 for q in queries):
+            for q in queries:
+                check(q.isActive, f"the query has ended: {q.exception()}")
+            check(time.time() < until, "the queries do not get on")
+            time.sleep(0.05)
+
+    queries = start()
+    done(queries, 2)
+    promote(2)
+    done(queries, 4)
+    produce(numbered[half:])
+    time.sleep(0.2)
+    before = executors(spark)
+    check(len(before) == 2, f"two executors: {before}")
+    os.kill(before[0], signal.SIGKILL)
+    done(queries, 8)
+    for q in queries:
+        q.stop()
+    queries = start()  # from the checkpoint
+    for q in queries:
+        q.processAllAvailable()
+    check(before[0] not in executors(spark), "the executor is dead")
+    for q in queries:
+        q.stop()
+    want = [expected(m, lines) for m in models]
+    versions = {}
+    for name, rows in (("Kafka", [json.loads(v) for v in broker.read("scored")]), ("files", [r.asDict() for r in spark.read.parquet(str(directory / "scored")).collect()])):
+        count = collections.Counter(r["id"] for r in rows)
+        check(set(count) == set(range(len(lines))), f"{name}: {len(lines) - len(count)} records have not been scored")
+        for r in rows:
+            w = want[r["version"] - 1][r["id"]]
+            check((r.get("error") is None) == (w is not None), f"{name}: {r}, the command: {w}")
+            check(w is None or (r["label"], r["probability"], r["score"]) == w, f"{name}: {r}, the command: {w}")
+        versions[name] = collections.Counter(r["version"] for r in rows)
+        check(set(versions[name]) == {1, 2}, f"{name}: versions {versions[name]}")
+        twice = len(rows) - len(count)
+        check(name == "Kafka" or not twice, f"{name}: {twice} are there twice")
+        print(f"stream to {name}: {len(lines):,} records, {twice:,} more than once, though an executor was killed; versions {dict(versions[name])}; bit-equal to the command")
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--apache", action="store_true", help="use Apache Kafka (scripts/kafka.sh), not streamsvm broker")
+    ap.add_argument("--master", default="local-cluster[2,1,1024]")
+    ap.add_argument("--events", type=int, default=24000)
+    ap.add_argument("--only")
+    ap.add_argument("program")
+    args = ap.parse_args()
+    if pathlib.Path(sys.prefix) != home:
+        prepare()
+        env = {"PYSPARK_PYTHON": str(python), "STREAMSVM_BIN": os.path.abspath(args.program), "PYTHONPATH": str(ROOT / "python" / "src"), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1"}
+        os.execve(python, [str(python), *sys.argv], {**os.environ, **env})
+    started = time.time()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as d:
+        directory = pathlib.Path(d)
+        r = random.Random(1)
+        events = [event(r, i) for i in range(args.events)]
+        models = [str(directory / f"{v}.ssm") for v in (1, 2)]
+        for v, m in enumerate(models):
+            good = [{k: x for k, x in e.items() if k != "id"} for e in events[: 1000 * (v + 1)] if e["amount"] != "much"]
+            first = directory / "first.jsonl"
+            first.write_text("\n".join(map(json.dumps, good)))
+            program("replay", first, "--label", "fraud", "--learner", "online", "--model", m, "-q")
+        lines = [json.dumps({k: v for k, v in e.items() if k != "fraud"}).encode() for e in events]
+        spark = session(args.master, directory)
+        try:
+            if args.only in (None, "batch"):
+                batch(spark, directory, models, lines[:6000])
+            if args.only in (None, "stream"):
+                stream(spark, directory, models, lines, Broker(directory, args.apache))
+        finally:
+            spark.stop()
+    print(f"spark: {time.time() - started:.0f} s")
+
+
+main()
