@@ -22,8 +22,8 @@ run = f"capacity-{os.getpid()}-"
 port = 19600 + os.getpid() % 300
 
 
-def local(*args):
-    return subprocess.Popen([binary, *args], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+def local(*args, out=subprocess.DEVNULL):
+    return subprocess.Popen([binary, *args], stderr=subprocess.PIPE, stdout=out, text=True)
 
 
 def start(*args, **kw):
@@ -98,11 +98,12 @@ print(f"| `train`, `online`, a record forwarded | {1e6*trainer:.1f} |")
 # Sums, of the file.
 solving = {}
 dir = tempfile.TemporaryDirectory()
-plan, sums = dir.name + "/plan.ssm", dir.name + "/part.sums"
+plan, sums = dir.name + "/plan.ssm", dir.name + "/part.sketch"
 for size in (256, 1024):
     end(local("replay", data, "--learner", "lssvm", "--set", f"features={size}", "--tune", "off", "--model", plan))
-    costs[f"sum {size}"] = end(local("sum", data, "--model", plan, "--out", sums))[0] / n
-    solving[size] = end(local("solve", sums, "--out", dir.name + "/model.ssm"))[0]
+    with open(sums, "w") as f:
+        costs[f"sum {size}"] = end(local("sum", data, "--model", plan, out=f))[0] / n
+    solving[size] = end(local("solve", sums))[0]
     print(f"| `sum`, {size} features | {1e6*costs[f'sum {size}']:.1f} |")
 print()
 for size, s in solving.items():

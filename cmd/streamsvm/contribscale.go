@@ -23,7 +23,7 @@ import (
 
 func init() {
 	contribCommands = func() []*cli.Command {
-		return contrib.Commands(contrib.Wiring{Files: defineFiles, Group: defineGroup, Exit: kafkaError})
+		return contrib.Commands(contrib.Wiring{Files: defineFiles, Group: defineGroup, Tolerance: toleranceUsage, Exit: kafkaError})
 	}
 }
 

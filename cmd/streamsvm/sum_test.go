@@ -53,7 +53,7 @@ func TestSum(t *testing.T) {
 	for _, set := range [][]string{{"--set", "features=64", "--set", "gamma=1"}, {"--set", "kernel=linear"}} {
 		plan, dir := sumPlan(t, set...), t.TempDir()
 		const parts, records = 3, 3000
-		args := []string{"solve", "--out", filepath.Join(dir, "model.ssm")}
+		sketches := []string{"merge"}
 		for part := range parts {
 			name := filepath.Join(dir, fmt.Sprint(part, ".libsvm"))
 			if part == 2 {
@@ -81,18 +81,27 @@ func TestSum(t *testing.T) {
 			} else if err := os.WriteFile(name, []byte(text.String()), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			sums := filepath.Join(dir, fmt.Sprint(part, ".sums"))
-			code, _, said := streamsvm(t.Context(), "sum", name, "--model", plan, "--out", sums)
+			code, sketch, said := streamsvm(t.Context(), "sum", name, "--model", plan, "--tolerance", "data")
 			if code != 0 || !strings.Contains(said, "10 unusable, 0 tombstones") && !strings.Contains(said, "11 unusable, 0 tombstones") {
 				t.Fatalf("exit code %d: %s", code, said)
 			}
-			args = append(args, sums)
+			sketches = append(sketches, save(t, fmt.Sprint(part, ".sketch"), sketch))
 		}
-		if code, _, said := streamsvm(t.Context(), args...); code != 0 || !strings.Contains(said, "31 unusable") {
+		code, sketch, said := streamsvm(t.Context(), sketches...)
+		if code != 0 || !strings.Contains(said, "31 unusable") {
 			t.Fatalf("exit code %d: %s", code, said)
 		}
+		code, model, said := streamsvm(t.Context(), "solve", save(t, "all.sketch", sketch))
+		if code != 0 || !strings.Contains(said, "31 unusable") {
+			t.Fatalf("exit code %d: %s", code, said)
+		}
+		// Solving adds up sketches, too.
+		sketches[0] = "solve"
+		if _, direct, _ := streamsvm(t.Context(), sketches...); direct != model {
+			t.Error("merging before solving changes the model")
+		}
 		// The linear model cannot do well, but better than the largest class.
-		_, _, said := streamsvm(t.Context(), "predict", "--model", args[2], filepath.Join(dir, "0.libsvm"))
+		_, _, said = streamsvm(t.Context(), "predict", "--model", save(t, "model.ssm", model), filepath.Join(dir, "0.libsvm"))
 		var accuracy float64
 		if _, rest, ok := strings.Cut(said, "\naccuracy "); ok {
 			_, _ = fmt.Sscanf(rest, "%f", &accuracy)
@@ -103,30 +112,35 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// TestSumRefuses: errors say what is wrong, and no file is written.
+// TestSumRefuses: errors say what is wrong, and nothing is written.
 func TestSumRefuses(t *testing.T) {
-	dir := t.TempDir()
-	data, plan, other, foreign := save(t, "a.libsvm", sumRecord(0)+"\n"+sumRecord(1)+"\n"), sumPlan(t, "--set", "features=64"), sumPlan(t, "--set", "features=128"), groupModel(t)
-	a, b, none, out := filepath.Join(dir, "a.sums"), filepath.Join(dir, "b.sums"), filepath.Join(dir, "none.sums"), filepath.Join(dir, "out")
-	must(t, "sum", data, "--model", plan, "--out", a)
-	must(t, "sum", data, "--model", other, "--out", b)
-	must(t, "sum", os.DevNull, "--codec", "libsvm", "--model", plan, "--out", none)
+	plan, other, foreign := sumPlan(t, "--set", "features=64"), sumPlan(t, "--set", "features=128"), groupModel(t)
+	data, bad := save(t, "a.libsvm", sumRecord(0)+"\n"+sumRecord(1)+"\n"), save(t, "bad.libsvm", sumRecord(0)+"\n"+sumRecord(50)+"\n")
+	sum := func(args ...string) string {
+		code, sketch, said := streamsvm(t.Context(), append([]string{"sum"}, args...)...)
+		if code != 0 {
+			t.Fatal(said)
+		}
+		return save(t, "a.sketch", sketch)
+	}
+	a, b, none := sum(data, "--model", plan), sum(data, "--model", other), sum(os.DevNull, "--codec", "libsvm", "--model", plan)
 	for _, test := range []struct {
 		args []string
 		code cli.Code
 		says string
 	}{
-		{[]string{"sum", data, "--out", out}, cli.Usage, "--model"},
-		{[]string{"sum", data, "--model", foreign, "--out", out}, cli.Usage, "does not learn from sums; lssvm does"},
-		{[]string{"sum", data, "--model", data, "--out", out}, cli.Data, data},
-		{[]string{"solve", a, b, "--out", out}, cli.Data, "the sums are of different models"},
-		{[]string{"solve", plan, "--out", out}, cli.Data, "not a file of streamsvm sum"},
-		{[]string{"solve", none, "--out", out}, cli.Data, "no examples"},
-		{[]string{"solve", a}, cli.Usage, "--out"},
-		{[]string{"solve", "--out", out}, cli.Usage, "FILE"},
+		{[]string{"sum", data}, cli.Usage, "--model"},
+		{[]string{"sum", data, "--model", foreign}, cli.Usage, "does not learn from sums; lssvm does"},
+		{[]string{"sum", data, "--model", data}, cli.Data, data},
+		{[]string{"sum", bad, "--model", plan}, cli.Data, "--tolerance data"},
+		{[]string{"merge", a, b}, cli.Data, "the sketches are of different models"},
+		{[]string{"solve", a, b}, cli.Data, b + ": the sketches are of different models"},
+		{[]string{"solve", plan}, cli.Data, "not a sketch of streamsvm sum"},
+		{[]string{"solve", none}, cli.Data, "no examples"},
+		{[]string{"solve"}, cli.Usage, "SKETCH"},
 	} {
-		code, _, said := streamsvm(t.Context(), test.args...)
-		if _, err := os.Stat(out); err == nil || code != int(test.code) || !strings.Contains(said, test.says) {
+		code, out, said := streamsvm(t.Context(), test.args...)
+		if out != "" || code != int(test.code) || !strings.Contains(said, test.says) {
 			t.Errorf("%q: exit code %d, want %d, and %q in: %s", test.args, code, test.code, test.says, said)
 		}
 	}

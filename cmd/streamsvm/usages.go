@@ -1,7 +1,5 @@
 package main
 
-import "github.com/streamsvm/streamsvm/internal/app/contrib"
-
 // A setting has one meaning, whichever command has it: these are the texts that several
 // commands share. What comes after "; " is left out of the short help.
 const (
@@ -28,7 +26,7 @@ const (
 	everyUsage       = "records between checkpoints; 0 sets none"
 	publishUsage     = "publish a version after each `N` records, which the default learner prepares for (replay: measure what its subscribers would get)"
 	jsonUsage        = "print JSON"
-	outUsage         = contrib.OutUsage
+	outUsage         = "write to `FILE`; without it to standard output; generate compresses .gz and .zst"
 	dryRunUsage      = "check everything and print what would be done, without changing anything"
 	learnerUsage     = "`NAME` of the learner; see streamsvm learners"
 	setUsage         = "set an option of the learner, or of a synthetic stream; repeatable"

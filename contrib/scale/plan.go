@@ -108,4 +108,4 @@ func (p *plan) solve(list []*sketch) ([]byte, error) {
 	return out.AppendBinary(nil)
 }
 
-var errOtherPlan = errors.New("the sums are of different models")
+var errOtherPlan = errors.New("the sketches are of different models")

@@ -12,7 +12,6 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/contrib/scale/internal/normal"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/atomicfile"
 )
 
 // A sketch holds the sums over some examples.
@@ -39,12 +38,22 @@ func (s *sketch) fields(f *state.Fields) {
 // A file is the magic line, the fields, and the xxh64 of both, little-endian.
 const magic = "streamsvm-sums-1\n"
 
-func (s *sketch) write(path string) error {
+func (s *sketch) encode() ([]byte, error) {
 	data, err := state.Append([]byte(magic), s.fields)
+	return binary.LittleEndian.AppendUint64(data, xxhash.Sum64(data)), err
+}
+
+// write writes the sketch to standard output.
+func (s *sketch) write(c *cli.Call) error {
+	data, err := s.encode()
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(path, binary.LittleEndian.AppendUint64(data, xxhash.Sum64(data)))
+	if !c.Quiet {
+		fmt.Fprintln(c.Err, s)
+	}
+	_, err = c.Out.Write(data)
+	return err
 }
 
 func readSketch(path string) (*sketch, error) {
@@ -61,11 +70,24 @@ func readSketch(path string) (*sketch, error) {
 
 func (s *sketch) decode(data []byte) error {
 	if !bytes.HasPrefix(data, []byte(magic)) || len(data) < len(magic)+8 {
-		return errors.New("this is not a file of streamsvm sum")
+		return errors.New("this is not a sketch of streamsvm sum")
 	}
 	end := len(data) - 8
 	if binary.LittleEndian.Uint64(data[end:]) != xxhash.Sum64(data[:end]) {
 		return errors.New("the file is damaged: its checksum is wrong")
 	}
 	return state.Decode(data[len(magic):end], s.fields)
+}
+
+// merge adds the records of o.
+func (s *sketch) merge(o *sketch) error {
+	if !bytes.Equal(s.plan, o.plan) {
+		return errOtherPlan
+	}
+	s.summed += o.summed
+	s.unlabelled += o.unlabelled
+	s.dead += o.dead
+	s.tombstones += o.tombstones
+	s.dim = max(s.dim, o.dim)
+	return s.sums.Merge(o.sums)
 }

@@ -19,41 +19,36 @@ func sumCommand(w contrib.Wiring) *cli.Command {
 	return &cli.Command{
 		Name: "sum", Args: "[FILE...]", Summary: "add up what a least-squares model needs to know of some records",
 		Text: `
-Reads files, recordings or standard input, and writes a small file of sums.
-streamsvm solve makes a model from the sums of all records, so any number of
-processes or machines can each sum a part of them.
+Reads files, recordings or standard input, and writes a sketch of them to standard
+output. streamsvm solve makes a model from the sketches of all records, so any
+number of processes or machines can each sum a part of them.
 
 --model is a model of the learner lssvm, trained on some of the records. Its
 preprocessing, options, labels and random features are used; its coefficients are
-not. Records that cannot be used are counted. To sum a range of a topic, save it
-with streamsvm copy first.`,
+not. --tolerance data counts records that cannot be used. To sum a range of a
+topic, save it with streamsvm copy first.`,
 		Example: `
-streamsvm replay first.jsonl --learner lssvm --model plan.ssm
-streamsvm sum monday.jsonl --model plan.ssm --out monday.sums
-streamsvm sum tuesday.jsonl --model plan.ssm --out tuesday.sums
-streamsvm solve monday.sums tuesday.sums --out model.ssm`,
-		Common: []string{"model", "out", "codec"}, MaxArgs: -1,
+streamsvm replay sample.jsonl --learner lssvm --model plan.ssm
+streamsvm sum --model plan.ssm monday.jsonl > monday.sketch
+streamsvm sum --model plan.ssm < tuesday.jsonl > tuesday.sketch
+streamsvm solve monday.sketch tuesday.sketch > model.ssm`,
+		Common: []string{"model", "tolerance", "codec"}, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			var model, out string
-			f.Group("Files", func() {
+			var model, tolerance string
+			f.Group("Input", func() {
 				f.StringVar(&model, "model", "", "`FILE` with a model of lssvm")
-				f.StringVar(&out, "out", "", contrib.OutUsage)
+				f.Choice(&tolerance, "tolerance", "none", []string{"none", "data", "all"}, w.Tolerance)
 			})
 			open := w.Files(f)
 			return func(ctx context.Context, c *cli.Call) error {
-				for name, value := range map[string]string{"model": model, "out": out} {
-					if value == "" {
-						return c.Bad(name, errors.New("no FILE is given"))
-					}
+				if model == "" {
+					return c.Bad("model", errors.New("no FILE is given"))
 				}
-				s, err := sumFiles(ctx, c, open, model)
+				s, err := sumFiles(ctx, c, open, model, tolerance != "none")
 				if err != nil {
 					return err
 				}
-				if !c.Quiet {
-					fmt.Fprintf(c.Err, "%s: %s\n", out, s)
-				}
-				return s.write(out)
+				return s.write(c)
 			}
 		},
 	}
@@ -64,7 +59,7 @@ func (s *sketch) String() string {
 	return fmt.Sprintf("%d examples summed; %d records unlabelled, %d unusable, %d tombstones", s.summed, s.unlabelled, s.dead, s.tombstones)
 }
 
-func sumFiles(ctx context.Context, c *cli.Call, open func(*cli.Call, *predictor.Version, []string) (stream.Source, contrib.Decode, error), model string) (*sketch, error) {
+func sumFiles(ctx context.Context, c *cli.Call, open func(*cli.Call, *predictor.Version, []string) (stream.Source, contrib.Decode, error), model string, tolerate bool) (*sketch, error) {
 	p, err := inspect.ReadModel(model)
 	if err != nil {
 		return nil, err
@@ -95,6 +90,9 @@ func sumFiles(ctx context.Context, c *cli.Call, open func(*cli.Call, *predictor.
 		recs, err = src.Fetch(ctx, recs[:0])
 		for i := range recs {
 			bad := s.add(ctx, decode, &recs[i])
+			if bad != nil && !tolerate {
+				return nil, cli.Fail(cli.Data, fmt.Errorf("%w; --tolerance data goes on", bad))
+			}
 			if bad != nil && s.of.dead == 1 {
 				c.Log.Warn("records cannot be learned from", "first", bad)
 			}

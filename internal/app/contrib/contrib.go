@@ -23,6 +23,8 @@ type Wiring struct {
 	Files func(f *cli.Flags) func(c *cli.Call, v *predictor.Version, files []string) (src stream.Source, decode Decode, err error)
 	// Group connects a member of a consumer group that scores topics.
 	Group func(f *cli.Flags) func(c *cli.Call) (*Group, error)
+	// Tolerance describes the flag --tolerance.
+	Tolerance string
 	// Exit gives errors of kafkaio their exit codes.
 	Exit func(error) error
 }
@@ -45,6 +47,3 @@ type Group struct {
 	// Scorer returns a Scorer for the versions that current returns.
 	Scorer func(current func() *predictor.Version) (*predictor.Scorer, error)
 }
-
-// OutUsage describes the flag --out of every command.
-const OutUsage = "write to `FILE`; without it to standard output, except for sum and solve; generate compresses .gz and .zst"
