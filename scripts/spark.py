@@ -3,9 +3,11 @@
 a stream from Kafka to Kafka and to files, whose model changes and one of whose executors is
 killed; and fits.
 
-    scripts/spark.py [--apache] [--master URL] [--only STAGE] STREAMSVM
+    scripts/spark.py [--master URL] [--only STAGE] STREAMSVM
+    scripts/spark.py --figures ROWS STREAMSVM
 
-STREAMSVM is the program. The first run makes a Python environment and fetches Spark's connector
+The second form measures, on so many rows, what scoring and fitting cost, and what they cost one
+process without Spark. STREAMSVM is the program. The first run makes a Python environment and fetches Spark's connector
 for Kafka with Maven. Exit code 75: these cannot be had, and nothing has been tested.
 
 Cache: $STREAMSVM_CACHE, else ${XDG_CACHE_HOME:-~/.cache}/streamsvm. Needs Java 17 and Maven.
@@ -79,20 +81,13 @@ def event(r, n):
 
 
 class Broker:
-    """Kafka, or our broker."""
+    """Apache Kafka. The broker of streamsvm does not answer the request by which Spark finds partitions."""
 
-    def __init__(self, directory, apache):
-        self.script = [ROOT / "scripts" / "kafka.sh"] if apache else []
-        if apache:
-            self.dir = directory / "kafka"
-            atexit.register(lambda: subprocess.run([*self.script, "clean", self.dir]))
-            self.address = subprocess.run([*self.script, "start", self.dir], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-            return
-        self.process = subprocess.Popen([os.environ["STREAMSVM_BIN"], "broker", "--addr", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        atexit.register(self.process.kill)
-        line = self.process.stdout.readline()
-        self.address = next(w.rstrip(",.;") for w in line.split() if w.startswith("127.0.0.1:"))
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+    def __init__(self, directory):
+        script = ROOT / "scripts" / "kafka.sh"
+        atexit.register(lambda: subprocess.run([script, "clean", directory]))
+        env = {**os.environ, "KAFKA_HEAP": "256m"}
+        self.address = subprocess.run([script, "start", directory], check=True, stdout=subprocess.PIPE, text=True, env=env).stdout.strip()
 
     def topics(self, **partitions):
         from confluent_kafka.admin import AdminClient, NewTopic
@@ -105,7 +100,7 @@ class Broker:
         """All records of a topic."""
         from confluent_kafka import Consumer, KafkaError
 
-        c = Consumer({"bootstrap.servers": self.address, "group.id": "test", "auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True})
+        c = Consumer({"bootstrap.servers": self.address, "group.id": "test", "auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True, "enable.metrics.push": False})
         open_ = set()
         c.subscribe([topic], on_assign=lambda _, parts: open_.update(p.partition for p in parts))
         out, ended = [], set()
@@ -133,7 +128,9 @@ def session(master, directory):
         "spark.local.dir": directory, "spark.worker.cleanup.enabled": "true", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
     }.items():  # fmt: skip
         b = b.config(k, str(v))
-    return b.getOrCreate()
+    spark = b.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
 
 
 def executors(spark):
@@ -191,7 +188,7 @@ def stream(spark, directory, models, lines, broker):
     broker.topics(payments=2, scored=2, models=1)
     promote = lambda v: program("model", "promote", "--brokers", broker.address, "--model-topic", "models", "--model-name", "payments", "--alias", "champion", "--model", models[v - 1], "--version", str(v))
     promote(1)
-    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 50, "queue.buffering.max.messages": 1 << 20})
+    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 50, "enable.metrics.push": False, "queue.buffering.max.messages": 1 << 20})
 
     def produce(part):
         for i, line in part:
@@ -257,12 +254,155 @@ def stream(spark, directory, models, lines, broker):
         print(f"stream to {name}: {len(lines):,} records, {twice:,} more than once, though an executor was killed; versions {dict(versions[name])}; bit-equal to the command")
 
 
+def fit(spark, directory, events):
+    from pyspark.ml import Pipeline, PipelineModel
+    from pyspark.ml.evaluation import BinaryClassificationEvaluator, MulticlassClassificationEvaluator
+
+    from streamsvm.spark import Classifier, ClassifierModel
+
+    path = directory / "labelled.jsonl"
+    path.write_text("\n".join(map(json.dumps, events)))
+    train = spark.read.json(str(path)).drop("id").selectExpr("*", "CAST(fraud AS double) AS label").drop("fraud")
+    svm = Classifier(options={"features": 64}, sampleSize=2000)
+    models = []
+    for rows in (train.repartition(1), train.repartition(7), train.orderBy("card.age").coalesce(3)):
+        models.append(svm.fit(rows))
+    check(len({m.data for m in models}) == 1, "the model depends on the partitions")
+    model = models[0]
+    bad = sum(e["amount"] == "much" for e in events)
+    check(f"{len(events) - bad} examples summed" in model.summary and f"{bad} unusable" in model.summary, model.summary)
+
+    # The same by commands: every version of a model has the same features.
+    records, sketch = directory / "records.jsonl", directory / "sketch"
+    records.write_text("\n".join(r[0] for r in train.selectExpr("to_json(struct(*))").collect()))
+    by_hand = program("sum", "--model", write(directory / "fitted.ssm", model.data), "--tolerance", "data", "--codec", "json", "-q", records)
+    check(program("solve", write(sketch, by_hand), "-q") == model.data, "the commands give another model")
+
+    model.write().overwrite().save(str(directory / "model"))
+    again = ClassifierModel.load(str(directory / "model"))
+    check(again.data == model.data and again.getInputCols() == model.getInputCols(), "a saved model is another one")
+    svm.write().overwrite().save(str(directory / "svm"))
+    check(Classifier.load(str(directory / "svm")).getOrDefault("options") == {"features": 64}, "a saved estimator is another one")
+    whole = Pipeline(stages=[svm]).fit(train)
+    whole.write().overwrite().save(str(directory / "pipeline"))
+    out = PipelineModel.load(str(directory / "pipeline")).transform(train)
+    check(out.filter("error IS NOT NULL").count() == bad, "bad rows have an error")
+    good = out.filter("error IS NULL")
+    accuracy = MulticlassClassificationEvaluator(metricName="accuracy").evaluate(good)
+    auc = BinaryClassificationEvaluator().evaluate(good)
+    check(accuracy > 0.85 and auc > 0.85, f"accuracy {accuracy}, AUC {auc}")
+    print(f"fit: {len(events):,} rows in 1, 7 and 3 partitions, and the commands: the same model to the bit; accuracy {accuracy:.4f}, AUC {auc:.4f}")
+
+
+class Processor:
+    """Processor time of this process and its descendants, in seconds."""
+
+    def __init__(self):
+        self.used, self.stop = {}, threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.stop.wait(0.25):
+            self.look()
+
+    def look(self):
+        stats = {}
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            try:
+                fields = pathlib.Path(path).read_text().rpartition(") ")[2].split()
+            except OSError:
+                continue  # it has ended
+            stats[int(path.split("/")[2])] = int(fields[1]), fields[19], int(fields[11]) + int(fields[12])
+        for who, (parent, start, ticks) in stats.items():
+            pid = who
+            while parent in stats and pid != os.getpid():
+                pid, parent = parent, stats[parent][0]
+            if pid == os.getpid() or parent == os.getpid():
+                self.used[start, who] = ticks
+        return sum(self.used.values()) / os.sysconf("SC_CLK_TCK")
+
+
+def figures(spark, directory, rows):
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyspark.sql import functions as F
+
+    from streamsvm.spark import Classifier, score
+
+    def generate(path, n, seed):
+        r = np.random.default_rng(seed)
+        x = r.normal(size=(n, 8))
+        country, hour = r.integers(0, 5, n), r.integers(0, 24, n)
+        f = np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + 0.5 * x[:, 3] + np.where(hour < 6, 0.7, -0.2) + (country == 2) + r.normal(size=n) * 0.5
+        columns = {f"x{j}": pa.array(x[:, j].round(4), mask=r.random(n) < 0.05 if j == 7 else None) for j in range(8)}
+        columns |= {"country": pa.array(["BR", "DE", "FR", "IT", "US"]).take(pa.array(country)), "hour": pa.array(hour), "label": pa.array((f > 0.5).astype(int))}
+        pq.write_table(pa.table(columns), path)
+
+    (directory / "train").mkdir()
+    part = min(rows, 1_000_000)
+    for i in range(rows // part):
+        generate(directory / "train" / f"{i}.parquet", part, i)
+    generate(directory / "test.parquet", 100_000, 10**6)
+    train, test = spark.read.parquet(str(directory / "train")), spark.read.parquet(str(directory / "test.parquet"))
+    for df, name in ((train, "json"), (test, "test-json")):
+        df.select(F.to_json(F.struct("*"), {"ignoreNullFields": "true"}).cast("binary").alias("value")).write.parquet(str(directory / name))
+        spark.read.parquet(str(directory / name)).selectExpr("CAST(value AS string)").coalesce(1).write.text(str(directory / (name + "l")))
+    lines, test_lines = (glob.glob(str(directory / n / "*.txt"))[0] for n in ("jsonl", "test-jsonl"))
+    size = os.path.getsize(lines)
+    print(f"{rows:,} rows, {size / rows:.0f} bytes each as JSON; {os.cpu_count()} processors, load {os.getloadavg()[0]:.0f}; spark {spark.version}", flush=True)
+    model = directory / "figures.ssm"
+    program("replay", lines, "--limit", "20000", "--codec", "json", "--label", "label", "--learner", "online", "--model", model, "-q")
+    processor = Processor()
+
+    def measure(name, f):
+        wall, used = time.time(), processor.look()
+        out = f()
+        wall, used = time.time() - wall, processor.look() - used
+        print(f"{name}: {wall:.1f} s, {used:.1f} s of processor time, {1e6 * used / rows:.2f} µs a row{'; ' + out if isinstance(out, str) else ''}", flush=True)
+        return out
+
+    def scored(df, **how):
+        row = score(df, str(model), prefix="svm_", **how).agg(F.count("svm_label"), F.avg("svm_probability"), F.count("svm_error")).first()
+        check(row[0] == rows and row[2] == 0, f"{row}")
+
+    records = spark.read.parquet(str(directory / "json"))
+    for _ in range(2):
+        measure("read the columns, without scoring", lambda: train.agg(*[F.count(c) for c in train.columns]).first() and None)
+        measure("score columns", lambda: scored(train.drop("label")))
+        measure("score records", lambda: scored(records, records="value"))
+        measure("one process: predict", lambda: subprocess.run([os.environ["STREAMSVM_BIN"], "predict", "--model", model, "--codec", "json", "-q", "--output", "decision", lines], check=True, stdout=subprocess.DEVNULL) and None)
+    for features in (64, 256):
+        options = {"features": features, "c": 100}
+
+        def spark_fit():
+            m = Classifier(options=options).fit(train)
+            good = m.transform(test)
+            accuracy = good.filter("prediction = label").count() / test.count()
+            write(directory / f"fit{features}.ssm", m.data)
+            return f"accuracy {accuracy:.4f}"
+
+        def one():
+            out = program("replay", lines, "--codec", "json", "--label", "label", "--learner", "lssvm", *[f"--set={k}={v}" for k, v in options.items()], "--test", test_lines, "--json")
+            return f"accuracy {json.loads(out)['test']['accuracy']}" if False else out.decode()[-300:]
+
+        measure(f"fit, {features} features", spark_fit)
+        measure(f"one process: sum and solve, {features} features", lambda: program("solve", write(directory / "one", program("sum", "--model", directory / f"fit{features}.ssm", "--codec", "json", "-q", lines)), "-q") and None)
+        measure(f"one process: replay, {features} features", one)
+
+
+def write(path, data):
+    path.write_bytes(data)
+    return path
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("--apache", action="store_true", help="use Apache Kafka (scripts/kafka.sh), not streamsvm broker")
     ap.add_argument("--master", default="local-cluster[2,1,1024]")
     ap.add_argument("--events", type=int, default=24000)
-    ap.add_argument("--only")
+    ap.add_argument("--only", choices=["batch", "stream", "fit"])
+    ap.add_argument("--figures", type=int, metavar="ROWS")
     ap.add_argument("program")
     args = ap.parse_args()
     if pathlib.Path(sys.prefix) != home:
@@ -283,10 +423,15 @@ def main():
         lines = [json.dumps({k: v for k, v in e.items() if k != "fraud"}).encode() for e in events]
         spark = session(args.master, directory)
         try:
+            if args.figures:
+                figures(spark, directory, args.figures)
+                return
             if args.only in (None, "batch"):
                 batch(spark, directory, models, lines[:6000])
             if args.only in (None, "stream"):
-                stream(spark, directory, models, lines, Broker(directory, args.apache))
+                stream(spark, directory, models, lines, Broker(directory / "kafka"))
+            if args.only in (None, "fit"):
+                fit(spark, directory, events[:6000])
         finally:
             spark.stop()
     print(f"spark: {time.time() - started:.0f} s")

@@ -1,9 +1,14 @@
-"""Score DataFrames of Spark, in batches and streams, with the program streamsvm."""
+"""Score DataFrames of Spark, in batches and streams, and fit on them, with the program streamsvm.
+
+`score` adds predictions. `Classifier` is an estimator of Spark ML.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +21,14 @@ import xxhash
 try:
     import pyarrow as pa
     import pyarrow.compute as pc
-    from pyspark.sql import DataFrame
+    from pyspark import keyword_only
+    from pyspark.ml import Estimator, Model as Transformer
+    from pyspark.ml.param import Param, Params, TypeConverters
+    from pyspark.ml.param.shared import (
+        HasAggregationDepth, HasInputCols, HasLabelCol, HasPredictionCol, HasProbabilityCol, HasRawPredictionCol, HasSeed,
+    )  # fmt: skip
+    from pyspark.ml.util import DefaultParamsReadable, DefaultParamsReader, DefaultParamsWritable, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 except ImportError as e:
@@ -24,7 +36,7 @@ except ImportError as e:
 
 from ._follower import Follower
 from ._model import Model
-from ._pipe import Pipe, RowError
+from ._pipe import Pipe, RowError, failure, program
 
 F64 = npt.NDArray[np.float64]
 
@@ -193,10 +205,7 @@ class _Engine:
     """The child process of a Python worker, with the newest version of a model."""
 
     def __init__(self, source: bytes | Topic) -> None:
-        from pyspark import TaskContext
-
-        task = TaskContext.get()
-        os.environ.setdefault("GOMAXPROCS", str(task.cpus() if task else 1))
+        _threads()
         self._pipe = Pipe(["--codec", "json"])
         self._follower: Follower | None = None
         self._model: Model | None = None
@@ -282,3 +291,232 @@ def _engine(source: bytes | Topic) -> _Engine:
     if key not in _engines:
         _engines[key] = _Engine(source)
     return _engines[key]
+
+
+class _Params(HasLabelCol, HasInputCols, HasPredictionCol, HasProbabilityCol, HasRawPredictionCol):
+    errorCol: Param[str] = Param(Params._dummy(), "errorCol", "column for why a row cannot be scored", TypeConverters.toString)
+
+    def getErrorCol(self) -> str:
+        return str(self.getOrDefault(self.errorCol))
+
+    def setErrorCol(self, value: str) -> Any:
+        return self._set(errorCol=value)
+
+    def setLabelCol(self, value: str) -> Any:
+        return self._set(labelCol=value)
+
+    def setInputCols(self, value: list[str]) -> Any:
+        return self._set(inputCols=value)
+
+    def setPredictionCol(self, value: str) -> Any:
+        return self._set(predictionCol=value)
+
+    def setProbabilityCol(self, value: str) -> Any:
+        return self._set(probabilityCol=value)
+
+    def setRawPredictionCol(self, value: str) -> Any:
+        return self._set(rawPredictionCol=value)
+
+
+class Classifier(Estimator, _Params, HasAggregationDepth, HasSeed, DefaultParamsReadable, DefaultParamsWritable):
+    """A least-squares kernel SVM on random features (the learner ``lssvm``), as an
+    estimator of Spark ML.
+
+    Executors sum over their rows (`streamsvm sum`), a tree merges the sums, and the driver
+    solves. The sums are exact: the model is the same to the bit however rows are divided
+    and ordered. A sample, rows with the smallest hashes, fixes the features, their scales
+    and the kernel width. A fit reads the DataFrame three times: cache one that is costly.
+
+    Params:
+        inputCols: fields of the events, by default all columns but the label: numbers,
+            texts, categories, times, booleans, vectors, structs. Nulls and NaN are missing.
+        labelCol: numbers, texts or booleans. Rows without a label are left out.
+        options: options of the learner, such as ``{"features": 256}``; see
+            `streamsvm learners lssvm`.
+        sampleSize: rows in the sample.
+        seed: of the sample and of the random features.
+        aggregationDepth: of the tree.
+        predictionCol, probabilityCol, rawPredictionCol, errorCol: what the model adds.
+    """
+
+    options: Param[Any] = Param(Params._dummy(), "options", "options of the learner lssvm, by name", TypeConverters.identity)
+    sampleSize: Param[int] = Param(Params._dummy(), "sampleSize", "rows in the sample that fixes the features", TypeConverters.toInt)
+
+    @keyword_only
+    def __init__(
+        self, *, labelCol: str = "label", inputCols: list[str] | None = None, options: Mapping[str, Any] | None = None, sampleSize: int = 10000, seed: int = 1,
+        aggregationDepth: int = 2, predictionCol: str = "prediction", probabilityCol: str = "probability", rawPredictionCol: str = "rawPrediction", errorCol: str = "error",
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._setDefault(options={}, sampleSize=10000, seed=1, aggregationDepth=2, errorCol="error")
+        self.setParams(**self._input_kwargs)
+
+    @keyword_only
+    def setParams(self, **kwargs: Any) -> Classifier:
+        """Sets params by name."""
+        self._set(**(kwargs or self._input_kwargs))
+        return self
+
+    def _fit(self, df: DataFrame) -> ClassifierModel:
+        label = self.getLabelCol()
+        inputs = self.getInputCols() if self.isDefined("inputCols") else [c for c in df.columns if c != label]
+        df = df.filter(F.col(_quoted(label)).isNotNull())
+        records = df.select(_record(df, [*inputs, label]).alias("record"))
+        labels = [r[0] for r in df.select(F.col(_quoted(label))).distinct().limit(1001).collect()]
+        if not 2 <= len(labels) <= 1000:
+            raise ValueError(f"column {label}: {len(labels)} different labels, where 2 to 1,000 are possible")
+        number = F.xxhash64(F.lit(self.getOrDefault("seed")), "record")
+        sample = records.orderBy(number, "record").limit(self.getOrDefault("sampleSize")).toArrow().column("record")
+        with tempfile.TemporaryDirectory() as d:
+            plan = Path(d) / "plan.ssm"
+            (Path(d) / "sample.jsonl").write_text("\n".join(sample.to_pylist()))
+            args = [f"--set={k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.getOrDefault("options").items()]
+            args += [f"--label={label}", "--labels=" + ",".join(json.dumps(v, ensure_ascii=False, default=float) for v in sorted(labels))]
+            _filter("replay", f"{d}/sample.jsonl", "--learner=lssvm", "--tolerance=data", f"--seed={self.getOrDefault('seed')}", f"--model={plan}", *args)
+            sketches = records.mapInArrow(_summing(plan.read_bytes()), "sketch binary").rdd.map(lambda r: bytes(r[0]))
+            total = Path(d) / "sketch"
+            total.write_bytes(sketches.treeReduce(_merge, self.getOrDefault("aggregationDepth")))
+            data, summary = _filter("solve", str(total))
+        model = ClassifierModel(data, summary)
+        model._set(inputCols=inputs)
+        return self._copyValues(model)
+
+
+class ClassifierModel(Transformer, _Params, MLReadable, MLWritable):
+    """The model that `Classifier` fits.
+
+    `transform` adds the label predicted, a double if labels are numbers; probabilities and
+    raw predictions as vectors in the order of `labels`; and errors, as `score` does. The
+    probabilities are the logistic function, or the softmax, of raw predictions.
+
+    Attributes:
+        data: the bytes of a .ssm file, for `streamsvm predict --model` and `score`.
+        labels: the labels.
+        summary: how many rows have been summed, and how many could not be used.
+    """
+
+    def __init__(self, data: bytes, summary: str = "") -> None:
+        super().__init__()
+        self._setDefault(errorCol="error")
+        self.data, self.summary = data, summary
+        self.labels = Model(data).labels
+
+    def _transform(self, df: DataFrame) -> DataFrame:
+        from pyspark.ml.functions import array_to_vector
+
+        first = self.labels[0]
+        kind = "boolean" if isinstance(first, bool) else "string" if isinstance(first, str) else "double"
+        scored = _apply(self.data, _vectors, f"raw array<double>, probability array<double>, prediction {kind}, error string")
+        columns = [F.col(_quoted(c)) for c in df.columns]
+        for name, value in (("rawPrediction", array_to_vector("__streamsvm.raw")), ("probability", array_to_vector("__streamsvm.probability")), ("prediction", F.col("__streamsvm.prediction")), ("error", F.col("__streamsvm.error"))):
+            if name := self.getOrDefault(name + "Col"):
+                columns.append(value.alias(name))
+        return df.withColumn("__streamsvm", scored(_record(df, self.getInputCols()))).select(*columns)
+
+    def write(self) -> MLWriter:
+        """Returns a writer: the params as Spark ML keeps them, and the model in a Parquet file."""
+        return _Writer(self)
+
+    @classmethod
+    def read(cls) -> MLReader[ClassifierModel]:
+        """Returns a reader of what `write` writes."""
+        return _Reader(cls)
+
+
+class _Writer(MLWriter):
+    def __init__(self, model: ClassifierModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def saveImpl(self, path: str) -> None:
+        DefaultParamsWriter.saveMetadata(self.model, path, self.sparkSession)
+        row = [(bytearray(self.model.data), self.model.summary)]
+        self.sparkSession.createDataFrame(row, "model binary, summary string").coalesce(1).write.parquet(f"{path}/data")
+
+
+class _Reader(MLReader[ClassifierModel]):
+    def __init__(self, cls: type[ClassifierModel]) -> None:
+        super().__init__()
+        self.cls = cls
+
+    def load(self, path: str) -> ClassifierModel:
+        metadata = DefaultParamsReader.loadMetadata(path, self.sparkSession)
+        row = self.sparkSession.read.parquet(f"{path}/data").first()
+        model = self.cls(bytes(row.model), row.summary)
+        model._resetUid(metadata["uid"])
+        DefaultParamsReader.getAndSetParams(model, metadata)
+        return model
+
+
+def _vectors(s: _Scores) -> pa.Array:
+    """The columns of a ClassifierModel."""
+    f, p = s.classes()
+    if f.shape[1] == 1:
+        f = np.concatenate([-f, f], axis=1)
+        one = 1 / (1 + np.exp(-np.clip(f[:, 1], -700, 700)))
+        p = np.where(np.isnan(p), np.stack([1 - one, one], axis=1), p)
+    else:
+        e = np.exp(f - f.max(axis=1, keepdims=True))
+        p = np.where(np.isnan(p), e / e.sum(axis=1, keepdims=True), p)
+    bad = s.bad()
+    offsets = pa.array(np.arange(len(f) + 1, dtype=np.int32) * f.shape[1], mask=np.append(bad, False))
+    lists = [pa.ListArray.from_arrays(offsets, np.ascontiguousarray(v).ravel()) for v in (f, p)]
+    number = not isinstance(s.model.labels[0], (bool, str))
+    labels = pa.array([float(v) for v in s.model.labels] if number else s.model.labels)
+    label = labels.take(pa.array(s.chosen(), mask=bad))
+    return pa.StructArray.from_arrays([*lists, label, s.text()], ["raw", "probability", "prediction", "error"])
+
+
+def _summing(plan: bytes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function that sums over a partition, for mapInArrow."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with tempfile.TemporaryDirectory() as d:
+            (Path(d) / "plan.ssm").write_bytes(plan)
+            sketch, _ = _filter("sum", f"--model={d}/plan.ssm", "--codec=json", "--tolerance=data", records=(b.column(0) for b in batches))
+        yield pa.RecordBatch.from_arrays([pa.array([sketch], pa.binary())], ["sketch"])
+
+    return run
+
+
+def _merge(a: bytes, b: bytes) -> bytes:
+    with tempfile.TemporaryDirectory() as d:
+        for name, data in (("a", a), ("b", b)):
+            (Path(d) / name).write_bytes(data)
+        return _filter("merge", f"{d}/a", f"{d}/b")[0]
+
+
+def _filter(command: str, *args: str, records: Iterator[pa.Array] = iter(())) -> tuple[bytes, str]:
+    """Runs a command of the program on records. Returns what is on standard output, and on
+    standard error.
+
+    Raises:
+        ValueError: it refuses the arguments or the data.
+        ProgramError: it fails for another reason.
+    """
+    _threads()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
+        with subprocess.Popen([program(), command, *args], stdin=subprocess.PIPE, stdout=out, stderr=said) as child:
+            assert child.stdin
+            try:
+                for r in records:
+                    if len(r):
+                        child.stdin.write(_joined(r.cast(pa.binary())))
+                        child.stdin.write(b"\n")
+                child.stdin.close()
+            except BrokenPipeError:
+                pass  # its exit code says why
+        out.seek(0)
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+        if child.returncode:
+            raise failure(child.returncode, text[-4000:])
+        return out.read(), text
+
+
+def _threads() -> None:
+    """Lets a child process use as many cores as the task has."""
+    from pyspark import TaskContext
+
+    if task := TaskContext.get():
+        os.environ.setdefault("GOMAXPROCS", str(task.cpus()))
