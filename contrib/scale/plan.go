@@ -27,12 +27,19 @@ type learner interface {
 	// Dim returns the number of features of the examples so far.
 	Dim() int
 	Restore(s *normal.Sums, dim int) error
+	// Blank returns the model of no examples, with the features of Fix.
+	Blank() algos.Model
+	// Here returns the objective of the model of Fix, and Newton the model that is t of a
+	// step away from it.
+	Here() normal.Solution
+	Newton(t float64) (algos.Model, error)
 }
 
 // A plan is what all sums that go into one model have in common: learner and options,
 // preprocessing, classes, and random features. Every version of a model has the same
-// plan.
+// plan, except that with a hinge its coefficients belong to the plan.
 type plan struct {
+	id    []byte // the plan, encoded as a model
 	blank []byte // the model of no examples, encoded
 	pipe  *pipeline.Pipeline
 	spec  algos.Spec
@@ -55,8 +62,22 @@ func newPlan(model []byte) (*plan, error) {
 	if pipe.Transform.Scale() == prep.Running {
 		return nil, errors.New("its features are scaled by the examples before each, which are not the same in all sums: train it with another --scale")
 	}
-	p.blank, err = p.solve(nil)
+	l, err := p.learner()
+	if err != nil {
+		return nil, err
+	}
+	if p.id, err = p.encode(l.Model()); err == nil {
+		p.blank, err = p.encode(l.Blank())
+	}
 	return p, err
+}
+
+// encode encodes a model with the preprocessing of the plan. The map from its decisions
+// to probabilities is unknown.
+func (p *plan) encode(m algos.Model) ([]byte, error) {
+	out := *p.pipe
+	out.Model, out.Probability, out.Softmax = m, nil, nil
+	return out.AppendBinary(nil)
 }
 
 // learner returns a learner without examples.
@@ -81,31 +102,85 @@ func (p *plan) admission() (*engine.Engine, error) {
 	})
 }
 
-// solve returns the encoded model of all sketches, whose sums are added in order.
-func (p *plan) solve(list []*sketch) ([]byte, error) {
+// A pass is what is known at one plan from the sketches of all examples.
+type pass struct {
+	*plan
+	learner
+	sketch *sketch
+	here   normal.Solution
+}
+
+func newPass(s *sketch) (*pass, error) {
+	p, err := newPlan(s.plan)
+	if err != nil {
+		return nil, err
+	}
 	l, err := p.learner()
 	if err != nil {
 		return nil, err
 	}
-	total, dim := l.Sums(), 0
-	for _, s := range list {
-		if !bytes.Equal(s.plan, p.blank) {
-			return nil, errOtherPlan
-		}
-		if err := total.Merge(s.sums); err != nil {
-			return nil, err
-		}
-		dim = max(dim, s.dim)
-	}
-	if err := l.Restore(total, dim); err != nil {
+	if err := l.Restore(s.sums, s.dim); err != nil {
 		return nil, err
 	}
-	if _, err = l.Finish(context.Background()); err != nil {
-		return nil, err
+	return &pass{p, l, s, l.Here()}, nil
+}
+
+// enough is the relative duality gap of a model that has converged.
+const enough = 1e-3
+
+// solve returns the encoded model that follows from sketches of different plans, and
+// what is to be said of it. Each sketch has all examples.
+func solve(list []*sketch) ([]byte, string, error) {
+	var best *pass
+	tried := map[string]bool{}
+	for i, s := range list {
+		p, err := newPass(s)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case i > 0 && (!s.sums.Hinge() || !bytes.Equal(p.blank, best.blank)):
+			return nil, "", fmt.Errorf("%s, %s: %w", list[0].path, s.path, errOtherPlan)
+		case i > 0 && (s.sums.Len() != best.sketch.sums.Len() || s.sums.Mass() != best.sketch.sums.Mass()):
+			return nil, "", fmt.Errorf("%s, %s: the passes are over different records", list[0].path, s.path)
+		}
+		tried[string(p.id)] = true
+		if best == nil || p.here.Objective < best.here.Objective || p.here.Objective == best.here.Objective && bytes.Compare(p.id, best.id) < 0 {
+			best = p
+		}
 	}
-	out := *p.pipe
-	out.Model, out.Probability, out.Softmax = l.Model(), nil, nil // the map from decisions to probabilities is unknown
-	return out.AppendBinary(nil)
+	if !best.sketch.sums.Hinge() {
+		report, err := best.Finish(context.Background())
+		if err != nil {
+			return nil, "", err
+		}
+		model, err := best.encode(best.Model())
+		return model, fmt.Sprintf("objective %.6g, converged", report.Objective), err
+	}
+	said := fmt.Sprintf("objective %.6g, duality gap %.3g", best.here.Objective, best.here.Gap)
+	if best.here.Gap <= enough*best.here.Objective {
+		model, err := best.encode(best.pipe.Model)
+		return model, said + ", converged", err
+	}
+	// A whole step need not go down. Where it was tried and did not, because another pass is
+	// still the best, a shorter one does: the objective is convex and has a gradient.
+	for t := 1.; t > 1e-9; t /= 2 {
+		m, err := best.Newton(t)
+		if err != nil {
+			return nil, "", err
+		}
+		model, err := best.encode(m)
+		if err != nil {
+			return nil, "", err
+		}
+		next, err := newPlan(model)
+		if err != nil {
+			return nil, "", err
+		}
+		if !tried[string(next.id)] {
+			return model, fmt.Sprintf("%s, step %g", said, t), nil
+		}
+	}
+	return nil, "", errors.New("no step reduces the objective")
 }
 
 var errOtherPlan = errors.New("the sketches are of different models")

@@ -16,10 +16,12 @@ import (
 
 // A sketch holds the sums over some examples.
 type sketch struct {
-	plan                                 []byte // the model of no examples, encoded
-	summed, unlabelled, dead, tombstones uint64 // records
-	dim                                  int    // of the examples
-	sums                                 *normal.Sums
+	path                         string   // where it comes from
+	plan                         []byte   // as a model
+	classes                      []uint64 // examples
+	unlabelled, dead, tombstones uint64   // records
+	dim                          int      // of the examples
+	sums                         *normal.Sums
 }
 
 func (s *sketch) fields(f *state.Fields) {
@@ -27,16 +29,29 @@ func (s *sketch) fields(f *state.Fields) {
 		s.sums = new(normal.Sums)
 	}
 	f.Bytes("plan", &s.plan)
-	f.Uint64("summed", &s.summed)
+	f.Uint64s("classes", &s.classes)
 	f.Uint64("unlabelled", &s.unlabelled)
 	f.Uint64("dead", &s.dead)
 	f.Uint64("tombstones", &s.tombstones)
 	f.Int("dim", &s.dim)
 	f.Group("sums", s.sums.Fields)
+	if f.Decoding() && f.Err() == nil && (s.dim < 0 || len(s.classes) != max(s.sums.Heads(), 2)) {
+		f.Fail("classes", fmt.Errorf("%d classes of %d targets", len(s.classes), s.sums.Heads()))
+	}
+}
+
+// String lists what became of the records.
+func (s *sketch) String() string {
+	text := fmt.Sprintf("%d examples summed, weight %g, by class %d; %d records unlabelled, %d unusable, %d tombstones",
+		s.sums.Len(), s.sums.Mass(), s.classes, s.unlabelled, s.dead, s.tombstones)
+	if s.sums.Hinge() {
+		text += fmt.Sprintf("; %.3g %% inside the margin", 100*s.sums.Active()/max(s.sums.Mass(), 1)/float64(s.sums.Heads()))
+	}
+	return text
 }
 
 // A file is the magic line, the fields, and the xxh64 of both, little-endian.
-const magic = "streamsvm-sums-1\n"
+const magic = "streamsvm-sketch-1\n"
 
 func (s *sketch) encode() ([]byte, error) {
 	data, err := state.Append([]byte(magic), s.fields)
@@ -61,7 +76,7 @@ func readSketch(path string) (*sketch, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := new(sketch)
+	s := &sketch{path: path}
 	if err := s.decode(data); err != nil {
 		return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", path, err))
 	}
@@ -84,10 +99,15 @@ func (s *sketch) merge(o *sketch) error {
 	if !bytes.Equal(s.plan, o.plan) {
 		return errOtherPlan
 	}
-	s.summed += o.summed
+	if err := s.sums.Merge(o.sums); err != nil {
+		return err
+	}
+	for k, n := range o.classes {
+		s.classes[k] += n
+	}
 	s.unlabelled += o.unlabelled
 	s.dead += o.dead
 	s.tombstones += o.tombstones
 	s.dim = max(s.dim, o.dim)
-	return s.sums.Merge(o.sums)
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/streamsvm/streamsvm/contrib/scale/internal/normal"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
@@ -54,11 +53,6 @@ streamsvm solve monday.sketch tuesday.sketch > model.ssm`,
 	}
 }
 
-// String lists what became of the records.
-func (s *sketch) String() string {
-	return fmt.Sprintf("%d examples summed; %d records unlabelled, %d unusable, %d tombstones", s.summed, s.unlabelled, s.dead, s.tombstones)
-}
-
 func sumFiles(ctx context.Context, c *cli.Call, open func(*cli.Call, *predictor.Version, []string) (stream.Source, contrib.Decode, error), model string, tolerate bool) (*sketch, error) {
 	p, err := inspect.ReadModel(model)
 	if err != nil {
@@ -89,6 +83,9 @@ func sumFiles(ctx context.Context, c *cli.Call, open func(*cli.Call, *predictor.
 	for {
 		recs, err = src.Fetch(ctx, recs[:0])
 		for i := range recs {
+			if s.learner.Sums().Full() {
+				return nil, cli.Failf(cli.Data, "the sketch is full: split the records")
+			}
 			bad := s.add(ctx, decode, &recs[i])
 			if bad != nil && !tolerate {
 				return nil, cli.Fail(cli.Data, fmt.Errorf("%w; --tolerance data goes on", bad))
@@ -119,7 +116,7 @@ type summer struct {
 }
 
 func newSummer(p *plan) (*summer, error) {
-	s := &summer{of: sketch{plan: p.blank}, plan: p}
+	s := &summer{of: sketch{plan: p.id, classes: make([]uint64, max(p.env.Classes, 2))}, plan: p}
 	var err error
 	if s.admission, err = p.admission(); err == nil {
 		s.learner, err = p.learner()
@@ -150,10 +147,14 @@ func (s *summer) add(ctx context.Context, decode contrib.Decode, r *stream.Recor
 		s.of.unlabelled++
 		return nil
 	}
-	s.of.summed++
 	x := it.Example
+	k := int(x.Y)
+	if len(s.of.classes) == 2 {
+		k = (k + 1) / 2
+	}
+	s.of.classes[k]++
 	x.X = s.plan.pipe.Transform.Apply(x.X)
-	if s.block = append(s.block, &x); len(s.block) == normal.Block {
+	if s.block = append(s.block, &x); len(s.block) == 64 {
 		s.flush()
 	}
 	return nil

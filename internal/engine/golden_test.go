@@ -25,7 +25,7 @@ var golden = map[string]string{
 	"tsgs3vm":  "44fc6570d59a20a4",
 	"dsg":      "ba69e5bbd6b89ce4",
 	"frs3vm":   "8b58f9b45838acef",
-	"lssvm":    "2a71571400846b6c",
+	"lssvm":    "50a3f7ce14443679",
 	"online":   "39b1e27021985ad3",
 	"l1smooth": "d45fd25c1562786c",
 	"svrg-sd":  "81302c04913db621",

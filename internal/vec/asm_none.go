@@ -16,6 +16,8 @@ func (l *lanes) add64Asm(code, []float64, []float64) {
 	panic("vec: no assembly in this build")
 }
 
+func gramAsm(code, *[256]int32, []int16, []int16) bool { return false }
+
 func axpyMixedAsm(code, float64, []float32, []float64) int { return 0 }
 
 func axpy64Asm(code, float64, []float64, []float64) int { return 0 }

@@ -6,19 +6,19 @@ package lssvm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/contrib/scale/internal/normal"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/rffmodel"
+	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -27,12 +27,11 @@ import (
 type options struct {
 	C        float64 `opt:"c" default:"100" range:"(0,inf)" tune:"log 1 10000" doc:"weight of the losses: lambda = 1/(C n) for n examples; used while lambda is auto"`
 	Lambda   float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" doc:"ridge weight"`
-	Kernel   string  `opt:"kernel" default:"rbf" enum:"rbf,laplacian,linear" doc:"exp(-gamma |x-z|^2), exp(-gamma |x-z|) with the l1 norm, by random features; or linear, features as they are"`
+	Kernel   string  `opt:"kernel" default:"rbf" enum:"rbf,laplacian" doc:"exp(-gamma |x-z|^2), or exp(-gamma |x-z|) with the l1 norm"`
 	Gamma    float64 `opt:"gamma" default:"auto" range:"(0,1e12]" auto:"1/median distance of the first examples" tune:"log 0.01 30" doc:"kernel width"`
-	Features int     `opt:"features" default:"1024" range:"[1,16320]" doc:"random features, or with kernel = linear the most features of an example; memory and time grow with the square"`
-	HalfLife float64 `opt:"half_life" default:"0" range:"[0,1e15]" doc:"an example counts half after so many others; 0 forgets nothing"`
+	Features int     `opt:"features" default:"1024" range:"[1,16320]" doc:"random features; memory and time grow with the square"`
+	Loss     string  `opt:"loss" default:"squares" enum:"squares,hinge" doc:"what passes of streamsvm sum and solve minimise: squares, in one, or the squared hinge, from the least squares that training gives"`
 
-	Bias    float64 `opt:"bias" fixed:"1" range:"[0,1e6]"`       // constant added to the kernel, which gives the model a regularised bias; 0 for none
 	Refresh float64 `opt:"refresh" fixed:"0.05" range:"(0,100]"` // arrivals between solutions, as a multiple of the examples at the last one; never fewer than half the features
 }
 
@@ -41,10 +40,10 @@ var Spec = algos.Define(algos.SpecInfo{
 	Name:    "lssvm",
 	Summary: "least-squares kernel SVM on random features, exact at each refresh: learns by sums that machines can share",
 	When:    "streams that one machine cannot learn from: sums of parts of a stream, added, are those of all of it (streamsvm sum); noise; any number of classes for the price of one",
-	Paper:   "Suykens, Vandewalle, Least Squares Support Vector Machine Classifiers, Neural Processing Letters 1999; features of Rahimi, Recht, Random Features for Large-Scale Kernel Machines, NIPS 2007",
+	Paper:   "Suykens, Vandewalle, Least Squares Support Vector Machine Classifiers, Neural Processing Letters 1999; features of Rahimi, Recht, Random Features for Large-Scale Kernel Machines, NIPS 2007; Newton's method of Keerthi, DeCoste, A Modified Finite Newton Method for Fast Solution of Large Scale Linear SVMs, JMLR 2005",
 	Kind:    algos.Features,
 	Classes: true,
-	Tasks:   []algos.Task{algos.Classify, algos.Regress},
+	Tasks:   []algos.Task{algos.Classify},
 }, (*options).check, newLearner, rffmodel.DecodeHeads)
 
 func init() {
@@ -54,36 +53,39 @@ func init() {
 }
 
 func (o *options) check() error {
-	if !o.linear() && o.Features%o.block() != 0 {
+	if o.Features%o.block() != 0 {
 		return fmt.Errorf("option features = %d is not a multiple of %d", o.Features, o.block())
 	}
 	return nil
 }
 
-// linear reports whether features are taken as they are.
-func (o *options) linear() bool { return o.Kernel == "linear" }
-
 // block is the number of features that are drawn together.
 func (o *options) block() int { return min(o.Features, 64) }
+
+// batch is the number of examples whose features are computed together.
+const batch = 64
 
 // leastSquares is the learner lssvm: ridge regression of the labels, ±1, on random features
 // and a constant. Everything it knows of the examples is in its Sums, and its
 // model follows from those alone: it minimises, for each class k of more than two,
-// or once for two and for a regression,
+// or once for two,
 //
 //	1/(2 Σw) Σ_i w_i (f_k(x_i) − y_ik)² + λ/2 ‖f_k‖²
 //
-// over f_k(x) = √(2/D) Σ_j a_j φ_j(x) + β b, where ‖f‖² = ‖a‖² + b², β² is the option bias and φ
-// are the features of package rff. As D grows this becomes the kernel's LS-SVM.
-// With the linear kernel f_k(x) = a·x + β b: ridge regression.
-// Cost: D²/2 an example, D³/6 a solution, whatever the number of classes.
+// over f_k(x) = √(2/D) Σ_j a_j φ_j(x) + b, where ‖f‖² = ‖a‖² + b² and φ are the features
+// of package rff, rounded to 12 bits. As D grows this becomes the kernel's LS-SVM.
+// Cost: D²/2 integer products an example, D³/6 a solution, whatever the number of classes.
+//
+// After Fix, with the loss hinge, Sum adds only examples inside the margin of the model,
+// y_ik f_k(x_i) < 1, to the sums of class k. Over them, the gradient and the Hessian of the
+// squared hinge loss are those of the squares above, so Newton needs nothing else.
 //
 // Not safe for concurrent use.
 type leastSquares struct {
 	*samplers.Buffer
 	opt   options
 	env   algos.Env
-	feats *rff.Features // nil until gamma is known, and with the linear kernel
+	feats *rff.Features // nil until gamma is known
 	dim   int           // of the examples
 	of    int           // what dim was at the last solution; the model has it
 	sums  *normal.Sums
@@ -94,43 +96,32 @@ type leastSquares struct {
 
 	points rff.Points // scratch
 	z      []float32
+	row    []int16
 }
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
-	opts := samplers.Options{Regress: env.Task == algos.Regress, Classes: env.Classes > 2 && env.Task != algos.Regress, Every: 1}
+	opts := samplers.Options{Classes: env.Classes > 2, Every: 1}
 	b, err := samplers.New(opts)
 	if err != nil {
 		return nil, err
 	}
-	l := &leastSquares{Buffer: b, opt: o, env: env, sol: normal.Solution{Objective: math.NaN(), Norm: math.NaN()}}
+	l := &leastSquares{Buffer: b, opt: o, env: env, sol: normal.Solution{Objective: math.NaN(), Norm: math.NaN(), Gap: math.NaN()}}
 	heads := 1
 	if opts.Classes {
 		heads = env.Classes
 	}
-	size := o.Features + 1
-	if o.linear() {
-		size = 1 // the constant; it grows as features come
-	}
-	if l.sums, err = normal.New(size, heads, o.HalfLife); err != nil {
+	if l.sums, err = normal.New(o.Features+1, heads, false); err != nil {
 		return nil, err
 	}
-	if !o.linear() && !math.IsNaN(o.Gamma) {
+	if !math.IsNaN(o.Gamma) {
 		err = l.draw(o.Gamma)
 	}
 	l.model = l.modelOf(nil)
 	return l, err
 }
 
-// Limits implements algos.Limited.
-func (l *leastSquares) Limits() algos.Limits {
-	if l.opt.linear() {
-		return algos.Limits{Features: l.opt.Features, Option: "features"}
-	}
-	return algos.Limits{}
-}
-
 // ready reports whether it is known what the features are.
-func (l *leastSquares) ready() bool { return l.feats != nil || l.opt.linear() }
+func (l *leastSquares) ready() bool { return l.feats != nil }
 
 // draw sets the features for a kernel width.
 func (l *leastSquares) draw(gamma float64) (err error) {
@@ -139,29 +130,37 @@ func (l *leastSquares) draw(gamma float64) (err error) {
 }
 
 // Fix has the learner, which has no examples yet, use the features of a model that
-// one with the same options has made.
-func (l *leastSquares) Fix(m algos.Model) error {
-	if parts, _, several := ovr.Parts(m); several {
-		m = parts[0]
+// one with the same options has made and, with the loss hinge, its margins.
+func (l *leastSquares) Fix(m algos.Model) (err error) {
+	parts, _, several := ovr.Parts(m)
+	if !several {
+		parts = []algos.Model{m}
 	}
-	if l.opt.linear() {
-		if _, ok := m.(*model.Linear); !ok {
-			return fmt.Errorf("the model (%s) is not linear", m.Info().Text)
+	x := make([]float64, 0, l.sums.Heads()*l.sums.Dim())
+	for _, part := range parts {
+		f, ok := part.(*rffmodel.Model)
+		if !ok || f.Feats == nil || len(f.Coef) != l.opt.Features || f.Feats.Block() != l.opt.block() || f.Fresh || len(parts) != l.sums.Heads() {
+			return fmt.Errorf("the model (%s) has no features of lssvm", m.Info().Text)
 		}
-		return nil
+		l.feats = f.Feats
+		x = append(append(x, f.Offset), f.Coef...)
 	}
-	f, ok := m.(*rffmodel.Model)
-	if !ok || f.Feats == nil || len(f.Coef) != l.opt.Features || f.Feats.Block() != l.opt.block() || f.Fresh {
-		return fmt.Errorf("the model (%s) has no features of lssvm", m.Info().Text)
+	if l.opt.Loss == "squares" {
+		clear(x)
+	} else if l.sums, err = normal.New(l.sums.Dim(), l.sums.Heads(), true); err != nil {
+		return err
 	}
-	l.feats = f.Feats
-	l.model = l.modelOf(make([]float64, l.sums.Heads()*l.sums.Dim()))
+	l.sol.X = x
+	l.model = l.modelOf(x)
 	return nil
 }
 
 // Add takes a labelled example in. It goes into the sums at once, but for those
 // that gamma is chosen from.
 func (l *leastSquares) Add(x *stream.Example) (algos.Fate, error) {
+	if l.sums.Full() {
+		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Reason: stream.ReasonLimit, Err: errors.New("lssvm has learned as many examples as its sums can hold")}
+	}
 	if x.Labelled && l.sums.Heads() > 1 && !(x.Y < float64(l.sums.Heads())) {
 		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, l.sums.Heads()-1)}
 	}
@@ -173,7 +172,7 @@ func (l *leastSquares) Add(x *stream.Example) (algos.Fate, error) {
 	if !l.ready() && len(l.Pending()) >= kernel.Warmup {
 		l.choose()
 	}
-	if l.ready() && len(l.Pending()) >= normal.Block {
+	if l.ready() && len(l.Pending()) >= batch {
 		l.sum()
 	}
 	return fate, nil
@@ -196,53 +195,55 @@ func (l *leastSquares) sum() {
 // Sum adds examples to the sums, labelled ones that Add would take. The features
 // must be known.
 func (l *leastSquares) Sum(xs []*stream.Example) {
+	size, heads, features := l.sums.Dim(), l.sums.Heads(), l.opt.Features
+	if l.row == nil {
+		l.row, l.z = make([]int16, size+heads), make([]float32, batch*features)
+		l.row[0] = normal.One
+	}
+	targets := l.row[size:]
 	for len(xs) > 0 {
-		n := min(len(xs), normal.Block)
-		for _, x := range xs[:n] {
-			l.dim = max(l.dim, x.X.Dim())
+		n := min(len(xs), batch)
+		l.points.Pack(samplers.Vecs(xs[:n]))
+		b := l.opt.block()
+		for s := 0; s*b < features; s++ {
+			l.feats.Map(l.z[s*b:], features, &l.points, uint64(s))
 		}
-		if l.opt.linear() {
-			l.widen(l.dim + 1)
-		}
-		size := l.sums.Dim()
-		if len(l.z) < normal.Block*size {
-			l.z = make([]float32, normal.Block*size)
-		}
-		l.mapped(samplers.Vecs(xs[:n]), size)
 		for i, x := range xs[:n] {
-			z := l.z[i*size : (i+1)*size]
-			z[0] = float32(math.Sqrt(l.opt.Bias))
-			l.sums.Add(z, x.Y, x.Importance())
+			l.dim = max(l.dim, x.X.Dim())
+			z, w := l.z[i*features:][:features], normal.Weight(x.Importance())
+			normal.Round(l.row[1:size], z)
+			l.sums.Count(w)
+			if !l.sums.Hinge() {
+				clear(targets)
+				if heads == 1 {
+					targets[0] = normal.One * int16(x.Y)
+				} else {
+					targets[int(x.Y)] = normal.One
+				}
+				l.sums.Add(0, l.row, w)
+				continue
+			}
+			for k := range heads {
+				y, c := target(x, k, heads), l.sol.X[k*size:][:size]
+				if y*(vec.DotMixed(z, c[1:])/normal.One+c[0]) < 1 {
+					targets[0] = normal.One * int16(y)
+					l.sums.Add(k, l.row[:size+1], w)
+				}
+			}
 		}
 		xs = xs[n:]
 	}
 }
 
-// mapped sets rows of z, which have so many numbers, to the features of xs, behind
-// the constant.
-func (l *leastSquares) mapped(xs []stream.Vec, size int) {
-	if l.opt.linear() {
-		clear(l.z[:len(xs)*size])
-		for i, x := range xs {
-			for j, v := range linear.Nonzeros(x) {
-				l.z[i*size+1+j] = v
-			}
-		}
-		return
+// target returns the target of class k, or of the positive one of two.
+func target(x *stream.Example, k, heads int) float64 {
+	switch {
+	case heads == 1:
+		return x.Y
+	case int(x.Y) == k:
+		return 1
 	}
-	l.points.Pack(xs)
-	b := l.opt.block()
-	for s := 0; s*b < l.opt.Features; s++ {
-		l.feats.Map(l.z[1+s*b:], size, &l.points, uint64(s))
-	}
-}
-
-// widen makes room for features that have not been there before.
-func (l *leastSquares) widen(size int) {
-	if old := l.sums.Dim(); size > old {
-		l.sums.Widen(size)
-		l.sol.X = normal.Widen(l.sol.X, old, size)
-	}
+	return -1
 }
 
 // Sums returns the sums over all examples.
@@ -257,20 +258,32 @@ func (l *leastSquares) Sums() *normal.Sums {
 // the last one.
 func (l *leastSquares) Dim() int { return l.dim }
 
+// Blank returns the model of no examples.
+func (l *leastSquares) Blank() algos.Model { return l.modelOf(make([]float64, len(l.sol.X))) }
+
 // Restore replaces the sums by those of examples with so many features.
 func (l *leastSquares) Restore(s *normal.Sums, dim int) error {
-	if !l.fits(s.Dim()) || s.Heads() != l.sums.Heads() {
-		return fmt.Errorf("sums of %d features and %d targets, want %d and %d", s.Dim(), s.Heads(), l.opt.Features+1, l.sums.Heads())
+	if s.Dim() != l.sums.Dim() || s.Heads() != l.sums.Heads() || s.Hinge() != l.sums.Hinge() {
+		return fmt.Errorf("sums of %d features and %d targets, want %d and %d", s.Dim(), s.Heads(), l.sums.Dim(), l.sums.Heads())
 	}
-	l.sol.X = nil
 	l.sums, l.dim, l.wait = s, dim, int(min(s.Len(), 1))
 	return nil
 }
 
-// fits reports whether sums of the learner may have so many features.
-func (l *leastSquares) fits(size int) bool {
-	full := l.opt.Features + 1
-	return size == full || l.opt.linear() && size <= full
+// Here returns the objective of the model that Fix got, from its sums.
+func (l *leastSquares) Here() normal.Solution { return l.sums.At(l.sol.X, l.ridge()) }
+
+// Newton returns the model that is t of a Newton step from the one that Fix got.
+func (l *leastSquares) Newton(t float64) (algos.Model, error) {
+	sol, err := l.sums.Solve(l.ridge())
+	if err != nil {
+		return nil, err
+	}
+	l.of = l.dim
+	for i, from := range l.sol.X {
+		sol.X[i] = from + float64(t*(sol.X[i]-from))
+	}
+	return l.modelOf(sol.X), nil
 }
 
 // AddClass implements algos.ClassAdder.
@@ -279,6 +292,7 @@ func (l *leastSquares) AddClass(context.Context) error {
 		l.sum()
 	}
 	l.sums.AddHead()
+	l.row = nil
 	l.model = l.modelOf(l.sol.X)
 	return nil
 }
@@ -287,7 +301,7 @@ func (l *leastSquares) AddClass(context.Context) error {
 // solving takes no longer than summing.
 func (l *leastSquares) Need() algos.Need {
 	want := max(1, l.sums.Dim()/2)
-	if !l.opt.linear() && math.IsNaN(l.opt.Gamma) && l.steps == 0 {
+	if math.IsNaN(l.opt.Gamma) && l.steps == 0 {
 		want = max(want, kernel.Warmup)
 	}
 	n := float64(l.sums.Len()) + float64(len(l.Pending())-l.wait)
@@ -339,10 +353,7 @@ func (l *leastSquares) ridge() []float64 {
 	r, lambda := make([]float64, l.sums.Dim()), l.lambda()
 	r[0] = lambda
 	for j := range r[1:] {
-		r[j+1] = lambda
-		if !l.opt.linear() {
-			r[j+1] = float64(lambda*float64(l.opt.Features)) / 2
-		}
+		r[j+1] = float64(lambda*float64(l.opt.Features)) / 2
 	}
 	return r
 }
@@ -356,55 +367,33 @@ func (l *leastSquares) modelOf(x []float64) algos.Model {
 	if len(x) == 0 && math.IsNaN(l.opt.Gamma) {
 		feats = nil
 	}
-	size, beta := l.sums.Dim(), float64(float32(math.Sqrt(l.opt.Bias)))
-	parts, flat := make([]*rffmodel.Model, l.sums.Heads()), make([]algos.Model, l.sums.Heads())
+	size := l.sums.Dim()
+	parts := make([]*rffmodel.Model, l.sums.Heads())
 	for k := range parts {
 		c, offset := make([]float64, size), 0.0
 		switch {
 		case (k+1)*size <= len(x):
 			c = x[k*size : (k+1)*size]
-			offset = float64(beta * c[0])
+			offset = c[0]
 		case len(x) > 0:
 			offset = ovr.Blank
-		}
-		if l.opt.linear() {
-			w := c[1:]
-			for len(w) > 0 && w[len(w)-1] == 0 { // those of features that have come since
-				w = w[:len(w)-1]
-			}
-			flat[k] = model.NewLinear(w, offset)
-			continue
 		}
 		parts[k] = &rffmodel.Model{Feats: feats, Dim: l.of, Coef: c[1:], Scale: 1, Offset: offset}
 		if feats == nil {
 			parts[k].Coef = nil
 		}
 	}
-	switch {
-	case l.opt.linear() && len(flat) == 1:
-		return flat[0]
-	case l.opt.linear():
-		return ovr.NewModel(flat, make([]bool, len(flat)))
-	case len(parts) == 1:
+	if len(parts) == 1 {
 		return parts[0]
 	}
 	return rffmodel.NewHeads(parts)
 }
 
-// Report describes the last solution. The certificate is norm²/(2λ'), where λ' is
-// the smallest ridge, which bounds how far the objective is from its minimum.
+// Report describes the last solution.
 func (l *leastSquares) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step, r.Sample = l.steps, int(min(l.sums.Len(), math.MaxInt32))
-	if h := l.opt.HalfLife; h > 0 { // older ones count for little
-		r.Sample = int(float64((1 - linear.ExpNeg(float64(r.Sample)*math.Ln2/h)) * h / math.Ln2))
-	}
-	r.Objective, r.GradNorm = l.sol.Objective, l.sol.Norm
-	least := l.lambda()
-	if !l.opt.linear() {
-		least *= min(1, float64(l.opt.Features)/2)
-	}
-	r.Certificate = float64(l.sol.Norm*l.sol.Norm) / (2 * least)
+	r.Objective, r.GradNorm, r.Certificate = l.sol.Objective, l.sol.Norm, l.sol.Gap
 	return r
 }
 
@@ -438,6 +427,7 @@ func (l *leastSquares) fields(f *state.Fields) {
 	f.Float64s("x", &l.sol.X)
 	f.Float64("objective", &l.sol.Objective)
 	f.Float64("norm", &l.sol.Norm)
+	f.Float64("gap", &l.sol.Gap)
 	if f.Decoding() {
 		if l.of = 0; l.steps > 0 {
 			l.of = l.dim
@@ -451,14 +441,14 @@ func (l *leastSquares) fields(f *state.Fields) {
 	}
 	size, n := l.sums.Dim(), l.sums.Heads()
 	switch {
-	case !l.fits(size) || n < heads || heads == 1 && n != 1:
+	case size != l.opt.Features+1 || l.sums.Hinge() || n < heads || heads == 1 && n != 1:
 		f.Fail("sums", fmt.Errorf("%d features, %d targets, want %d and %d", size, n, l.opt.Features+1, heads))
 		return
-	case len(l.sol.X) > n*size || len(l.sol.X)%size != 0 || l.steps > 0 && (gamma == 0 && !l.opt.linear() || len(l.sol.X) == 0) || l.wait < 0 || l.of < 0 || l.dim < l.of:
+	case len(l.sol.X) > n*size || len(l.sol.X)%size != 0 || l.steps > 0 && (gamma == 0 || len(l.sol.X) == 0) || l.wait < 0 || l.of < 0 || l.dim < l.of:
 		f.Fail("x", fmt.Errorf("%d coefficients of %d targets after %d solutions", len(l.sol.X), n, l.steps))
 		return
 	}
-	if l.feats = nil; gamma != 0 && !l.opt.linear() {
+	if l.feats = nil; gamma != 0 {
 		if err := l.draw(gamma); err != nil {
 			f.Fail("gamma", err)
 			return

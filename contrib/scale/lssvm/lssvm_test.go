@@ -11,7 +11,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
-	"github.com/streamsvm/streamsvm/algos/ridge"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -21,268 +20,198 @@ func TestLSConformance(t *testing.T) {
 		classes int
 		options map[string]string
 	}{
-		{4, map[string]string{"features": "64", "gamma": "2", "half_life": "1000", "refresh": "0.2"}},
-		{2, map[string]string{"features": "128", "kernel": "laplacian", "lambda": "0.001", "bias": "0"}},
-		{2, map[string]string{"kernel": "linear", "features": "100"}},
-		{4, map[string]string{"kernel": "linear", "features": "100"}},
+		{4, map[string]string{"features": "64", "gamma": "2", "refresh": "0.2"}},
+		{2, map[string]string{"features": "128", "kernel": "laplacian", "lambda": "0.001", "loss": "hinge"}},
 	} {
 		t.Run(fmt.Sprint(c.classes, c.options), func(t *testing.T) {
 			opts := []algostest.Option{algostest.With(c.options), algostest.Accuracy(.9)}
 			if c.classes > 2 {
 				opts = append(opts, algostest.Classes(c.classes), algostest.Accuracy(.85))
 			}
-			if c.options["kernel"] == "linear" {
-				opts = append(opts, algostest.Kind(algos.Linear), algostest.Accuracy(.8))
-			}
 			algostest.Run(t, Spec, opts...)
 		})
 	}
 }
 
-// The model is the solution of the normal equations, by another solver, whatever
-// the weights, the classes and the half-life.
-func TestLSSolution(t *testing.T) {
-	const d, n, dim, bias = 96, 600, 3, 2.25
-	for _, classes := range []int{0, 2, 3} {
-		for _, half := range []float64{0, 200} {
-			env := algos.Env{Seed: 5, Task: algos.Classify, Classes: classes}
-			if classes == 0 {
-				env.Task = algos.Regress
-			}
-			l, err := Spec.New(env, map[string]string{
-				"features": "64", "gamma": "0.7", "lambda": "0.003", "bias": "2.25", "half_life": fmt.Sprint(half),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := rand.New(rand.NewPCG(7, uint64(classes)))
-			var xs []*stream.Example
-			for i := range n {
-				x := &stream.Example{Seq: uint64(i + 1), Labelled: true, Weight: float32(r.IntN(4)) / 2}
-				for range dim {
-					x.X.Val = append(x.X.Val, float32(r.NormFloat64()))
-				}
-				switch s := float64(x.X.Val[0] * x.X.Val[1]); {
-				case classes == 0:
-					x.Y = 3 + s + r.NormFloat64()
-				case classes == 2:
-					x.Y = math.Copysign(1, s+.3*r.NormFloat64())
-				default:
-					x.Y = float64(r.IntN(classes))
-				}
-				xs = append(xs, x)
-			}
-			algostest.Feed(t, l, xs...)
-			report, err := l.Finish(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+// examples returns n labelled examples, some of them with weights.
+func examples(n, classes int) (xs []*stream.Example) {
+	r := rand.New(rand.NewPCG(7, uint64(classes)))
+	for i := range n {
+		x := &stream.Example{Seq: uint64(i + 1), Labelled: true, Weight: float32(r.IntN(4)) / 2}
+		for range 3 {
+			x.X.Val = append(x.X.Val, float32(r.NormFloat64()))
+		}
+		if x.Y = float64(r.IntN(classes)); classes == 2 {
+			x.Y = math.Copysign(1, float64(x.X.Val[0]*x.X.Val[1])+.3*r.NormFloat64())
+		}
+		xs = append(xs, x)
+	}
+	return xs
+}
 
-			feats, err := rff.New(rff.Gaussian, .7, 64, 5, 1<<20)
-			if err != nil {
-				t.Fatal(err)
-			}
-			features := func(x stream.Vec) []float64 {
-				var p rff.Points
-				p.Pack([]stream.Vec{x})
-				z, out := make([]float32, 64), []float64{1.5}
-				feats.Map(z, 64, &p, 0)
-				for _, v := range z {
-					out = append(out, float64(v)*math.Sqrt(2./64))
-				}
-				return out
-			}
-			a, sum, objective := mat.NewDense(65, 65, nil), 0.0, 0.0
-			weight := make([]float64, n)
+// rounded returns the constant and the features of x, in 12 bits.
+func rounded(t *testing.T, x stream.Vec) *mat.VecDense {
+	t.Helper()
+	feats, err := rff.New(rff.Gaussian, .7, 64, 5, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p rff.Points
+	p.Pack([]stream.Vec{x})
+	z, out := make([]float32, 64), []float64{1}
+	feats.Map(z, 64, &p, 0)
+	for _, v := range z {
+		out = append(out, math.RoundToEven(float64(v*2047))/2047)
+	}
+	return mat.NewVecDense(65, out)
+}
+
+// solution minimises the squares of the losses of the given examples, and returns the
+// objective, of n examples. ridge is that of a feature.
+func solution(t *testing.T, zs []*mat.VecDense, y, w []float64, n, lambda float64) (*mat.VecDense, float64) {
+	t.Helper()
+	a, b := mat.NewDense(65, 65, nil), mat.NewVecDense(65, nil)
+	for i, z := range zs {
+		var outer mat.Dense
+		outer.Outer(w[i]/n, z, z)
+		a.Add(a, &outer)
+		b.AddScaledVec(b, w[i]*y[i]/n, z)
+	}
+	for j := range 65 {
+		a.Set(j, j, a.At(j, j)+map[bool]float64{true: lambda, false: lambda * 32}[j == 0])
+	}
+	x := mat.NewVecDense(65, nil)
+	if err := x.SolveVec(a, b); err != nil {
+		t.Fatal(err)
+	}
+	return x, objective(zs, y, w, n, lambda, x, math.Inf(1))
+}
+
+// objective is the mean square loss, of examples whose margin is below most, and the
+// ridge.
+func objective(zs []*mat.VecDense, y, w []float64, n, lambda float64, x *mat.VecDense, most float64) float64 {
+	sum := lambda / 2 * (32*mat.Dot(x, x) - 31*x.AtVec(0)*x.AtVec(0))
+	for i, z := range zs {
+		if m := y[i] * mat.Dot(x, z); m < most {
+			sum += w[i] * (1 - m) * (1 - m) / (2 * n)
+		}
+	}
+	return sum
+}
+
+var smallOptions = map[string]string{"features": "64", "gamma": "0.7", "lambda": "0.003"}
+
+// The model is the solution of the normal equations, by another solver, whatever the
+// weights and the classes.
+func TestLSSolution(t *testing.T) {
+	for _, classes := range []int{2, 3} {
+		l, err := Spec.New(algos.Env{Seed: 5, Classes: classes}, smallOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		xs := examples(600, classes)
+		algostest.Feed(t, l, xs...)
+		report, err := l.Finish(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads, n, want := l.(*leastSquares).sums.Heads(), 0.0, 0.0
+		var zs []*mat.VecDense
+		var w []float64
+		for _, x := range xs {
+			zs, w, n = append(zs, rounded(t, x.X)), append(w, x.Importance()), n+x.Importance()
+		}
+		for k := range heads {
+			y := make([]float64, len(xs))
 			for i, x := range xs {
-				weight[i] = x.Importance()
-				if half > 0 {
-					weight[i] *= math.Exp2(-float64(n/64-i/64) * 64 / half)
-				}
-				sum += weight[i]
-				z := mat.NewVecDense(65, features(x.X))
-				var outer mat.Dense
-				outer.Outer(weight[i], z, z)
-				a.Add(a, &outer)
+				y[i] = target(x, k, heads)
 			}
-			a.Scale(1/sum, a)
-			for j := range 65 {
-				a.Set(j, j, a.At(j, j)+.003)
-			}
-			heads := max(1, classes)
-			if classes == 2 {
-				heads = 1
-			}
-			target := func(x *stream.Example, k int) float64 {
-				switch {
-				case heads == 1:
-					return x.Y
-				case int(x.Y) == k:
-					return 1
-				}
-				return -1
-			}
-			want := make([]*mat.VecDense, heads)
-			for k := range heads {
-				b := mat.NewVecDense(65, nil)
-				for i, x := range xs {
-					b.AddScaledVec(b, weight[i]*target(x, k)/sum, mat.NewVecDense(65, features(x.X)))
-				}
-				want[k] = mat.NewVecDense(65, nil)
-				if err := want[k].SolveVec(a, b); err != nil {
-					t.Fatal(err)
-				}
-				for i, x := range xs {
-					e := mat.Dot(want[k], mat.NewVecDense(65, features(x.X))) - target(x, k)
-					objective += weight[i] * e * e / (2 * sum)
-				}
-				objective += .003 / 2 * mat.Dot(want[k], want[k])
-			}
-			got := make([]float64, heads)
-			for _, x := range xs[:50] {
-				if heads > 1 {
-					l.Model().(algos.Scorer).Scores(got, []stream.Vec{x.X})
-				} else {
-					got[0] = l.Model().Decision(x.X)
-				}
-				for k := range heads {
-					if f := mat.Dot(want[k], mat.NewVecDense(65, features(x.X))); math.Abs(f-got[k]) > 1e-9*(1+math.Abs(f)) {
-						t.Fatalf("%d classes, half-life %g: f = %v, want %v", classes, half, got[k], f)
-					}
+			x, f := solution(t, zs, y, w, n, .003)
+			want += f
+			got := l.(*leastSquares).sol.X[k*65:][:65]
+			for j, v := range got {
+				if math.Abs(v-x.AtVec(j)) > 1e-9*(1+math.Abs(v)) {
+					t.Fatalf("%d classes: coefficient %d is %v, want %v", classes, j, v, x.AtVec(j))
 				}
 			}
-			if math.Abs(report.Objective-objective) > 1e-9*objective || report.GradNorm > 1e-9 {
-				t.Errorf("%d classes, half-life %g: objective %v, want %v; gradient %g", classes, half, report.Objective, objective, report.GradNorm)
-			}
+		}
+		if math.Abs(report.Objective-want) > 1e-9*want || report.GradNorm > 1e-9 {
+			t.Errorf("%d classes: objective %v, want %v; gradient %g", classes, report.Objective, want, report.GradNorm)
+		}
+		if f, g := l.Model().Info(), report.Sample; f.Dim != 3 || g != 600 {
+			t.Errorf("%+v of %d examples", f, g)
 		}
 	}
 }
 
-// Sums of parts, added, give what all examples together give, to rounding; added
-// in the same order the same bits, wherever the parts were stored and restored.
-func TestLSParts(t *testing.T) {
-	for _, classes := range []int{2, 4} {
-		r := rand.New(rand.NewPCG(1, 2))
-		var xs []*stream.Example
-		for i := range 1000 {
-			x := &stream.Example{Seq: uint64(i + 1), Labelled: true, X: stream.Vec{Val: []float32{float32(r.NormFloat64()), float32(r.NormFloat64())}}}
-			if x.Y = float64(r.IntN(classes)); classes == 2 {
-				x.Y = 2*x.Y - 1
-			}
-			xs = append(xs, x)
+// With the loss hinge, the objective of the sums is the squared hinge of all examples at
+// the model, and Newton takes a step that another solver takes. The classes of several
+// are each against the others.
+func TestHinge(t *testing.T) {
+	for _, classes := range []int{2, 3} {
+		xs, set := examples(600, classes), map[string]string{"loss": "hinge"}
+		for k, v := range smallOptions {
+			set[k] = v
 		}
 		learner := func() *leastSquares {
-			l, err := Spec.New(algos.Env{Seed: 1, Classes: classes}, map[string]string{"features": "64", "gamma": "1"})
+			l, err := Spec.New(algos.Env{Seed: 5, Classes: classes}, set)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return l.(*leastSquares)
 		}
-		all := learner()
-		all.Sum(xs)
-		var totals []*leastSquares
-		for _, stores := range []int{0, 1, 7} {
-			total := learner()
-			for p := range 3 {
-				part := learner()
-				for i := p; i < len(xs); i += 3 {
-					part.Sum(xs[i : i+1])
-					if stores > 0 && r.IntN(100) < stores {
-						again := learner()
-						s, err := part.Sums().AppendBinary(nil)
-						if err == nil {
-							again.sums.Add(make([]float32, 65), 1, 1) // what was there before is of no meaning
-							err = again.sums.UnmarshalBinary(s)
-						}
-						if err != nil {
-							t.Fatal(err)
-						}
-						again.dim, part = part.dim, again
-					}
-				}
-				if err := total.Sums().Merge(part.Sums()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			totals = append(totals, total)
+		first := learner()
+		algostest.Feed(t, first, xs[:50]...)
+		if _, err := first.Finish(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-		for _, total := range totals {
-			a, b := algostest.Bytes(t, total.Sums()), algostest.Bytes(t, totals[0].Sums())
-			if string(a) != string(b) {
-				t.Errorf("%d classes: sums that were stored differ in their bits", classes)
-			}
+		l := learner()
+		if err := l.Fix(first.Model()); err != nil {
+			t.Fatal(err)
 		}
-		one, err := all.sums.Solve(all.ridge())
+		l.Sum(xs)
+		m, err := l.Newton(.5)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := totals[0].sums.Solve(totals[0].ridge())
-		if err != nil {
+		after := learner()
+		if err := after.Fix(m); err != nil {
 			t.Fatal(err)
 		}
-		for i, v := range one.X {
-			if math.Abs(v-other.X[i]) > 1e-6*(1+math.Abs(v)) {
-				t.Fatalf("%d classes: coefficient %d is %v, from parts %v", classes, i, v, other.X[i])
-			}
-		}
-	}
-}
-
-// With the linear kernel the model is that of ridge, which keeps other sums of
-// other coordinates, and sums of parts with different features are those of all.
-func TestLSLinear(t *testing.T) {
-	for _, task := range []algos.Task{algos.Classify, algos.Regress} {
-		r := rand.New(rand.NewPCG(3, 4))
-		var xs []*stream.Example
-		for i := range 900 {
-			x := &stream.Example{Seq: uint64(i + 1), Labelled: true, Weight: float32(1 + r.IntN(3))}
-			x.X.Idx = []int32{int32(r.IntN(5)), int32(5 + r.IntN(1+i/30))} // new features come all the time
-			x.X.Val = []float32{float32(r.NormFloat64()), float32(r.NormFloat64())}
-			if x.Y = float64(x.X.Val[0]) + r.NormFloat64(); task == algos.Classify {
-				x.Y = math.Copysign(1, x.Y)
-			}
-			xs = append(xs, x)
-		}
-		env, set := algos.Env{Seed: 1, Task: task, Classes: 2}, map[string]string{"c": "0.3", "bias": "2"}
-		want, err := ridge.Spec.New(env, set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		algostest.Feed(t, want, xs...)
-		set["kernel"] = "linear"
-		total, err := Spec.New(env, set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := total.(*leastSquares)
-		for k := range 3 {
-			part, err := Spec.New(env, set)
-			if err != nil {
-				t.Fatal(err)
-			}
-			part.(*leastSquares).Sum(xs[600-300*k : 900-300*k])
-			if err := l.Sums().Merge(part.(*leastSquares).Sums()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := l.Restore(l.Sums(), 34); err != nil {
-			t.Fatal(err)
-		}
-		a, err := want.Finish(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := l.Finish(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if math.Abs(a.Objective-b.Objective) > 1e-9*a.Objective || b.GradNorm > 1e-9 || l.Model().Info().Dim != want.Model().Info().Dim {
-			t.Errorf("%s: objective %v, want %v; gradient %g; %+v", task, b.Objective, a.Objective, b.GradNorm, l.Model().Info())
-		}
+		here, heads, n, want := l.Here(), l.sums.Heads(), 0.0, 0.0
 		for _, x := range xs {
-			if f, g := l.Model().Decision(x.X), want.Model().Decision(x.X); math.Abs(f-g) > 1e-9 {
-				t.Fatalf("%s: f = %v, want %v", task, f, g)
+			n += x.Importance()
+		}
+		for k := range heads {
+			from, to := l.sol.X[k*65:][:65], after.sol.X[k*65:][:65]
+			x0 := mat.NewVecDense(65, from)
+			var zs, active []*mat.VecDense
+			var y, w, ya, wa []float64
+			for _, x := range xs {
+				z, t, v := rounded(t, x.X), target(x, k, heads), x.Importance()
+				zs, y, w = append(zs, z), append(y, t), append(w, v)
+				if t*mat.Dot(x0, z) < 1 {
+					active, ya, wa = append(active, z), append(ya, t), append(wa, v)
+				}
 			}
+			if len(active) == len(zs) || len(active) == 0 {
+				t.Fatalf("%d of %d examples are inside the margin: this tests nothing", len(active), len(zs))
+			}
+			want += objective(zs, y, w, n, .003, x0, 1)
+			x, _ := solution(t, active, ya, wa, n, .003)
+			for j, v := range to {
+				if step := (from[j] + x.AtVec(j)) / 2; math.Abs(v-step) > 1e-9*(1+math.Abs(v)) {
+					t.Fatalf("%d classes: coefficient %d is %v, want %v", classes, j, v, step)
+				}
+			}
+		}
+		if math.Abs(here.Objective-want) > 1e-9*want {
+			t.Errorf("%d classes: objective %v, want %v", classes, here.Objective, want)
+		}
+		// The gap is no less than how much is to be gained.
+		after.Sum(xs)
+		if there := after.Here(); there.Objective >= here.Objective || here.Objective-there.Objective > here.Gap {
+			t.Errorf("%d classes: objective %v after %v, whose gap is %v", classes, there.Objective, here.Objective, here.Gap)
 		}
 	}
 }

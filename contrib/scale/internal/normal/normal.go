@@ -1,6 +1,7 @@
-// Package normal accumulates the normal equations of a least-squares problem. The sums
-// over the parts of a stream add up to the sums over all of it, so each part can be
-// summed on a machine of its own.
+// Package normal accumulates the normal equations of a least-squares problem, or of a
+// Newton step of the squared hinge loss, in integers. Integer addition is associative
+// and commutative, so the sums over the parts of a stream add up to the sums over all
+// of it, to the bit, however it was split and in whatever order it is added up.
 package normal
 
 import (
@@ -14,223 +15,257 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Block is the number of examples after which old ones lose weight, and of which
-// rows are held until they are added.
-const Block = 64
+const (
+	// One stands for 1 in rows. Features between −1 and 1 are rounded to 12 bits.
+	One = 2047
+	// MaxDim bounds the coordinates of sums, which then take 1 GiB.
+	MaxDim = 16384
 
-// Sums are Σ w z zᵀ and, of K targets t, Σ w t z over examples with the features
-// z, where w is the weight of the example. They are a function of the examples in
-// their order alone: where they were stored and restored in between cannot be
-// seen in their bits. Memory: Dim²/2 numbers in float64, and Block rows.
+	unit       = 256 // of weights, which are rounded to 1/256
+	planes     = 20  // bits of a weight: it is less than 4,096
+	block      = 512 // rows of a plane
+	panel      = 16  // columns that are multiplied together
+	panelSize  = panel * block
+	maxWeights = math.MaxInt64 / (One * One) // about 8.6e9 examples of weight 1
+)
+
+// Sums are Σ w v vᵀ over examples, where w is the weight of the example and v its row:
+// the constant, its random features, and its targets. So they hold the Gram matrix of
+// the features and their products with the targets.
 //
-// With a half-life H, sums are multiplied by 2^(−Block/H) after each Block
-// examples. So an example counts half as much after H others have come, and it is
-// their number that counts, not the time.
+// There is one matrix for all targets. With a hinge there is one for each, over the
+// examples inside its margin alone. Memory of a matrix: 4 bytes times the square of its
+// coordinates.
 type Sums struct {
 	dim, heads int
-	half       float64
-
-	low    linear.Lower
-	rhs    []float64 // heads rows of dim numbers
-	mass   float64   // Σ w
-	square float64   // Σ w t²
-	n      uint64    // examples, however old
-
-	// Examples that are not in the sums yet, at most Block.
-	z []float32
-	w []float64
-	t []float64 // the target, or the head that it is 1 for
+	hinge      bool
+	n          uint64 // examples
+	weight     uint64 // of them all, in units
+	grams      []gram
 }
 
-// New returns empty sums of examples with dim features, 1 to MaxDim, and as many
-// targets as heads. One head has any number as a target. Of several the target of
-// one is 1, those of the others −1. half is the half-life in examples, 0 for none.
-func New(dim, heads int, half float64) (*Sums, error) {
-	if dim < 1 || dim > MaxDim || heads < 1 || !(half >= 0) {
-		return nil, fmt.Errorf("sums of %d features, at most %d, %d targets, half-life %g", dim, MaxDim, heads, half)
+// gram is Σ w v vᵀ for rows v of int16. Rows are buffered by the bits of their weights:
+// plane k holds those whose weight has bit k, and its products are multiplied by 2^k. A
+// row of weight 1 is in one plane, so it costs nothing more than without weights; one of
+// an arbitrary weight is in half of them.
+type gram struct {
+	size   int
+	low    []uint64 // the lower triangle, by rows, in two's complement
+	planes [planes]struct {
+		rows int
+		v    []int16 // by panels of columns, in each by pairs of rows, as vec.Gram has them
 	}
-	return &Sums{dim: dim, heads: heads, half: half, low: make(linear.Lower, linear.Triangle(dim)), rhs: make([]float64, dim*heads)}, nil
 }
 
-// MaxDim bounds the features of sums, which then take 1 GiB.
-const MaxDim = 16384
+// New returns empty sums of rows with dim coordinates besides the targets, which are
+// as many as heads.
+func New(dim, heads int, hinge bool) (*Sums, error) {
+	if dim < 1 || dim > MaxDim || heads < 1 {
+		return nil, fmt.Errorf("sums of %d features, at most %d, and %d targets", dim, MaxDim, heads)
+	}
+	s := &Sums{dim: dim, heads: heads, hinge: hinge}
+	s.layout()
+	for i := range s.grams {
+		g := &s.grams[i]
+		g.low = make([]uint64, linear.Triangle(g.size))
+	}
+	return s, nil
+}
 
-// Dim returns the number of features, Heads that of targets.
+// layout makes the matrices, without their numbers.
+func (s *Sums) layout() {
+	s.grams = []gram{{size: s.dim + s.heads}}
+	if s.hinge {
+		s.grams = make([]gram, s.heads)
+		for i := range s.grams {
+			s.grams[i].size = s.dim + 1
+		}
+	}
+}
+
+// Dim returns the number of coordinates besides the targets, Heads that of targets.
 func (s *Sums) Dim() int { return s.dim }
 
 // Heads returns the number of targets.
 func (s *Sums) Heads() int { return s.heads }
 
+// Hinge reports whether there is a matrix for each target.
+func (s *Sums) Hinge() bool { return s.hinge }
+
 // Len returns the number of examples.
 func (s *Sums) Len() uint64 { return s.n }
 
 // Mass returns the sum of their weights.
-func (s *Sums) Mass() float64 {
-	s.flush()
-	return s.mass
+func (s *Sums) Mass() float64 { return float64(s.weight) / unit }
+
+// Active returns the sum of the weights of the examples inside the margins.
+func (s *Sums) Active() (sum float64) {
+	for i := range s.grams {
+		g := &s.grams[i]
+		g.flush()
+		sum += float64(g.low[0]/(One*One)) / unit
+	}
+	return sum
 }
 
-// AddHead makes room for one more target, which was −1 for all examples so far.
+// Full reports whether so many examples have been added that more could overflow.
+func (s *Sums) Full() bool { return s.weight > maxWeights/2 }
+
+// AddHead makes room for one more target, which was 0 for all examples so far.
 func (s *Sums) AddHead() {
-	s.flush()
+	g := &s.grams[0]
+	g.flush()
+	*g = gram{size: g.size + 1, low: append(g.low, make([]uint64, g.size+1)...)}
 	s.heads++
-	s.rhs = append(s.rhs, make([]float64, s.dim)...)
 }
 
-// Widen makes room for more features, which were 0 in all examples so far: dim in
-// all, at most MaxDim.
-func (s *Sums) Widen(dim int) {
-	if dim <= s.dim {
-		return
+// Round sets row to the features z, and z to what they are now in units of One.
+func Round(row []int16, z []float32) {
+	const shift = 3 << 22 // the last bit of a float32 of this size is 1
+	for j, v := range z {
+		r := float32(v*One) + shift
+		row[j], z[j] = int16(math.Float32bits(r)), r-shift
 	}
-	s.flush()
-	s.low = append(s.low, make(linear.Lower, linear.Triangle(dim)-len(s.low))...)
-	s.rhs = Widen(s.rhs, s.dim, dim)
-	s.dim = dim
 }
 
-// Widen returns a matrix, in rows, that has as many more columns of zeros.
-func Widen(rows []float64, columns, more int) []float64 {
-	out := make([]float64, len(rows)/columns*more)
-	for k := range len(rows) / columns {
-		copy(out[k*more:], rows[k*columns:(k+1)*columns])
-	}
-	return out
+// Weight rounds a weight to multiples of 1/256 from 1/256 to 4,095.
+func Weight(w float64) uint64 {
+	return uint64(math.RoundToEven(float64(unit * min(max(w, 1./unit), 4095))))
 }
 
-// Add adds an example with the features z, Dim of them, and the weight w > 0. t is
-// the target, or of several heads the number of that which is 1.
-func (s *Sums) Add(z []float32, t, w float64) {
-	s.z = append(s.z, z[:s.dim]...)
-	s.t, s.w = append(s.t, t), append(s.w, w)
+// Count counts an example of weight w, which Weight has returned.
+func (s *Sums) Count(w uint64) {
 	s.n++
-	if s.n%Block != 0 {
-		return
-	}
-	s.flush()
-	if s.half > 0 {
-		s.fade(linear.ExpNeg(Block * math.Ln2 / s.half))
+	s.weight += w
+}
+
+// Add adds a row to matrix k, of an example that has been counted: each number is
+// between −One and One, and the first is One.
+func (s *Sums) Add(k int, row []int16, w uint64) {
+	g := &s.grams[k]
+	for b := range g.planes {
+		p := &g.planes[b]
+		if w>>b&1 == 0 {
+			continue
+		}
+		if p.v == nil {
+			p.v = make([]int16, (g.size+panel-1)/panel*panelSize)
+		}
+		at := p.rows/2*2*panel + p.rows%2
+		for c := 0; c < g.size; c += panel {
+			to := p.v[c*block+at:]
+			for i, v := range row[c:min(c+panel, g.size)] {
+				to[2*i] = v
+			}
+		}
+		if p.rows++; p.rows == block {
+			g.flushPlane(b)
+		}
 	}
 }
 
-// flush adds the rows that are held. Each number of the sums gets what each
-// example adds to it in the order of the examples, wherever that is cut.
-func (s *Sums) flush() {
-	if len(s.w) == 0 {
+func (g *gram) flush() {
+	for b := range g.planes {
+		g.flushPlane(b)
+	}
+}
+
+// flushPlane adds the products of the rows of a plane. A product of two rows' numbers is
+// at most One², so a sum over a block at most 512·2047² = 2,145,387,008 < 2³¹: int32
+// cannot overflow. The sums in 64 bits cannot either, because they are at most One²
+// times the total weight, which is limited.
+func (g *gram) flushPlane(b int) {
+	p := &g.planes[b]
+	if p.rows == 0 {
 		return
 	}
-	for j := range s.dim {
-		line := s.low.Row(j)
-		for r, w := range s.w {
-			row := s.z[r*s.dim:]
-			if c := w * float64(row[j]); c != 0 {
-				vec.AxpyMixed(c, row[:j+1], line)
+	n := (p.rows + 1) / 2 * 2 * panel
+	var sums [panel * panel]int32
+	for i := 0; i < g.size; i += panel {
+		for j := 0; j <= i; j += panel {
+			vec.Gram(&sums, p.v[i*block:][:n], p.v[j*block:][:n])
+			for r := i; r < min(i+panel, g.size); r++ {
+				line := g.low[linear.Triangle(r):][:r+1]
+				line = line[j:min(j+panel, r+1)]
+				for c, v := range sums[(r-i)*panel:][:len(line)] {
+					line[c] += uint64(int64(v)) << b
+				}
 			}
 		}
 	}
-	for r, w := range s.w {
-		row, t := s.z[r*s.dim:(r+1)*s.dim], s.t[r]
-		s.mass += w
-		if s.heads > 1 {
-			k := int(t)
-			vec.AxpyMixed(w, row, s.rhs[k*s.dim:(k+1)*s.dim])
-			continue
-		}
-		c := float64(w * t)
-		vec.AxpyMixed(c, row, s.rhs)
-		s.square += float64(c * t)
-	}
-	s.z, s.w, s.t = s.z[:0], s.w[:0], s.t[:0]
+	clear(p.v)
+	p.rows = 0
 }
 
-// fade multiplies the sums.
-func (s *Sums) fade(f float64) {
-	for _, list := range [][]float64{s.low, s.rhs} {
-		for i := range list {
-			list[i] *= f
-		}
-	}
-	s.mass *= f
-	s.square *= f
-}
-
-// Merge adds the sums of other examples, with as many targets. It widens s to the
-// features of o.
+// Merge adds the sums of other examples.
 func (s *Sums) Merge(o *Sums) error {
-	if s.heads != o.heads || s.half != o.half {
-		return fmt.Errorf("sums of %d targets with half-life %g cannot be added to those of %d with %g", o.heads, o.half, s.heads, s.half)
+	switch {
+	case s.dim != o.dim || s.heads != o.heads || s.hinge != o.hinge:
+		return fmt.Errorf("sums of %d features and %d targets cannot be added to those of %d and %d", o.dim, o.heads, s.dim, s.heads)
+	case s.weight+o.weight > maxWeights:
+		return errFull
 	}
-	s.flush()
-	o.flush()
-	s.Widen(o.dim)
-	vec.Axpy64(1, o.low, s.low[:len(o.low)])
-	for k := range s.heads {
-		vec.Axpy64(1, o.rhs[k*o.dim:(k+1)*o.dim], s.rhs[k*s.dim:k*s.dim+o.dim])
-	}
-	s.mass += o.mass
-	s.square += o.square
 	s.n += o.n
+	s.weight += o.weight
+	for i := range s.grams {
+		g, h := &s.grams[i], &o.grams[i]
+		h.flush()
+		for j, v := range h.low {
+			g.low[j] += v
+		}
+	}
 	return nil
 }
 
-// Solution is what minimises, for each target,
+var (
+	errFull     = errors.New("the weights of all examples are more than 8.6e9: their sums could overflow")
+	errSingular = errors.New("the least-squares problem has no finite solution")
+)
+
+// Solution is a point x, and the objective there. For each target t, it is
 //
 //	1/(2 Σw) Σ w (zᵀx − t)² + ½ Σ_j ridge_j x_j²
+//
+// over all examples or, with a hinge, over those inside the margin at x.
 type Solution struct {
 	X         []float64 // Heads rows of Dim numbers
 	Objective float64   // the sum over the targets
 	Norm      float64   // of the gradient, over all targets
+	Gap       float64   // bounds by how much the objective is above its minimum
 }
 
-var errSingular = errors.New("the least-squares problem has no finite solution")
-
-// Solve solves the normal equations by Cholesky factorisation, once for all
-// targets: O(Dim³/6). ridge has Dim numbers ≥ 0. Coordinates that the others
-// explain to within rounding, which can occur only where ridge is 0 or tiny, are
-// 0.
-func (s *Sums) Solve(ridge []float64) (Solution, error) {
-	const tiny = 1e-13
-	s.flush()
-	n := s.mass
-	if s.n == 0 {
-		n = 1
+// equations returns the matrix of target k, its right-hand side, and the mean square of
+// the target, all divided by the total weight. The target is 1 or −1.
+func (s *Sums) equations(k int) (a linear.Lower, b []float64, square float64) {
+	g := &s.grams[0]
+	if s.hinge {
+		g, k = &s.grams[k], 0
 	}
-	a := slices.Clone(s.low)
+	g.flush()
+	n := max(float64(s.weight), 1) * One * One
+	a = make(linear.Lower, linear.Triangle(s.dim))
 	for i := range a {
-		a[i] /= n
+		a[i] = float64(int64(g.low[i])) / n
 	}
-	for j, v := range ridge[:s.dim] {
-		a.Row(j)[j] += v
-	}
-	c := slices.Clone(a)
-	c.Cholesky(s.dim, tiny, true)
-	out := Solution{X: make([]float64, s.heads*s.dim)}
-	all := make([]float64, s.dim) // Σ w z, where there are several targets
-	if s.heads > 1 {
-		for k := range s.heads {
-			vec.Axpy64(1, s.rhs[k*s.dim:(k+1)*s.dim], all)
+	b = make([]float64, s.dim)
+	for j, v := range g.low[linear.Triangle(s.dim+k):][:s.dim] {
+		if g.size > s.dim+1 { // the targets of classes are 1 or 0
+			v = 2*v - g.low[linear.Triangle(j)]
 		}
+		b[j] = float64(int64(v)) / n
 	}
-	b, r := make([]float64, s.dim), make([]float64, s.dim)
+	return a, b, a[0]
+}
+
+// At returns the objective at x for ridges > 0. With a hinge it is that of the squared
+// hinge loss if the examples in the sums are those inside the margin at x.
+func (s *Sums) At(x, ridge []float64) Solution {
+	out := Solution{X: x}
 	square := 0.0
+	r := make([]float64, s.dim)
 	for k := range s.heads {
-		x, square0 := out.X[k*s.dim:(k+1)*s.dim], s.square
-		copy(b, s.rhs[k*s.dim:(k+1)*s.dim])
-		if s.heads > 1 {
-			square0 = s.mass
-			for j := range b {
-				b[j] = 2*b[j] - all[j]
-			}
-		}
-		for j := range b {
-			b[j] /= n
-		}
-		copy(x, b)
-		c.Solve(x)
-		if linear.Finite(x) != nil {
-			return Solution{}, errSingular
-		}
-		// The gradient at x is A x − b, and the objective (t² − bᵀx)/2 where it is 0.
+		a, b, t2 := s.equations(k)
+		x := x[k*s.dim:][:s.dim]
 		for j := range r {
 			r[j] = -b[j]
 		}
@@ -239,36 +274,79 @@ func (s *Sums) Solve(ridge []float64) (Solution, error) {
 			r[i] += vec.Dot64(line[:i], x[:i]) + float64(line[i]*v)
 			vec.Axpy64(v, line[:i], r[:i])
 		}
+		out.Objective += (t2 + vec.Dot64(r, x) - vec.Dot64(b, x)) / 2
+		for j, v := range x {
+			out.Objective += float64(ridge[j]*v) * v / 2
+			r[j] += float64(ridge[j] * v)
+			out.Gap += float64(r[j]*r[j]) / (2 * ridge[j])
+		}
 		square += vec.Dot64(r, r)
-		out.Objective += (square0/n - vec.Dot64(b, x) + vec.Dot64(r, x)) / 2
 	}
 	out.Norm = math.Sqrt(square)
-	return out, nil
+	return out
 }
 
-// Fields describes the sums. Decoding makes them those of the features, targets
-// and half-life that were written.
+// Solve minimises the objective of the examples in the sums, by Cholesky factorisation.
+// With a hinge that is a Newton step. Coordinates that the others explain to within
+// rounding, which can occur only where the ridge is tiny, are 0.
+func (s *Sums) Solve(ridge []float64) (Solution, error) {
+	const tiny = 1e-13
+	x := make([]float64, s.heads*s.dim)
+	var c linear.Lower
+	for k := range s.heads {
+		a, b, _ := s.equations(k)
+		if c == nil || s.hinge {
+			for j, v := range ridge[:s.dim] {
+				a.Row(j)[j] += v
+			}
+			a.Cholesky(s.dim, tiny, true)
+			c = a
+		}
+		c.Solve(b)
+		copy(x[k*s.dim:], b)
+	}
+	if linear.Finite(x) != nil {
+		return Solution{}, errSingular
+	}
+	return s.At(x, ridge), nil
+}
+
+// Fields describes the sums. Decoding makes them those that were written.
 func (s *Sums) Fields(f *state.Fields) {
-	s.flush()
 	f.Int("dim", &s.dim)
 	f.Int("heads", &s.heads)
-	f.Float64("half_life", &s.half)
-	f.Float64s("low", (*[]float64)(&s.low))
-	f.Float64s("rhs", &s.rhs)
-	f.Float64("mass", &s.mass)
-	f.Float64("square", &s.square)
+	f.Bool("hinge", &s.hinge)
 	f.Uint64("n", &s.n)
-	if !f.Decoding() || f.Err() != nil {
-		return
+	f.Uint64("weight", &s.weight)
+	if f.Decoding() {
+		if s.dim < 1 || s.dim > MaxDim || s.heads < 1 || s.heads > MaxDim || s.weight > maxWeights || s.n > s.weight {
+			f.Fail("dim", fmt.Errorf("%d features, %d targets, weight %d of %d examples", s.dim, s.heads, s.weight, s.n))
+			return
+		}
+		s.layout()
 	}
-	switch {
-	case s.dim < 1 || s.dim > MaxDim || s.heads < 1 || !(s.half >= 0) || len(s.low) != linear.Triangle(s.dim) || len(s.rhs)%s.dim != 0 || len(s.rhs)/s.dim != s.heads:
-		f.Fail("dim", fmt.Errorf("%d features, %d targets, half-life %g, sums of %d and %d numbers", s.dim, s.heads, s.half, len(s.low), len(s.rhs)))
-	case !(s.mass >= 0) || math.IsInf(s.mass, 1) || !(s.square >= 0) || math.IsInf(s.square, 1) || s.n == 0 && s.mass != 0:
-		f.Fail("mass", fmt.Errorf("weight %g, squares %g of %d examples", s.mass, s.square, s.n))
-	default:
-		f.Fail("low", linear.Finite(s.low, s.rhs))
+	for i := range s.grams {
+		g := &s.grams[i]
+		g.flush()
+		f.Uint64s("low", &g.low)
+		if f.Decoding() && f.Err() == nil {
+			f.Fail("low", g.check(s.weight, s.hinge))
+		}
 	}
+}
+
+// check checks numbers that were read: none is larger than the first, which is that of
+// the constant.
+func (g *gram) check(weight uint64, hinge bool) error {
+	if len(g.low) != linear.Triangle(g.size) {
+		return fmt.Errorf("%d numbers of %d coordinates", len(g.low), g.size)
+	}
+	first := int64(g.low[0])
+	outside := func(v uint64) bool { return int64(v) > first || int64(v) < -first }
+	if n := first / (One * One); first < 0 || first%(One*One) != 0 || uint64(n) > weight || !hinge && uint64(n) != weight || slices.ContainsFunc(g.low, outside) {
+		return errors.New("numbers that are not those of sums")
+	}
+	return nil
 }
 
 // AppendBinary appends the sums.
@@ -276,7 +354,4 @@ func (s *Sums) AppendBinary(dst []byte) ([]byte, error) { return state.Append(ds
 
 // UnmarshalBinary restores them; after an error they are undefined. It copes with
 // any input.
-func (s *Sums) UnmarshalBinary(data []byte) error {
-	s.z, s.w, s.t = s.z[:0], s.w[:0], s.t[:0]
-	return state.Decode(data, s.Fields)
-}
+func (s *Sums) UnmarshalBinary(data []byte) error { return state.Decode(data, s.Fields) }

@@ -4,27 +4,31 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// example returns features, some of them 0, a target and a weight.
-func example(r *rand.Rand, dim, heads int) (z []float32, t, w float64) {
-	z = make([]float32, dim)
+// row returns a row of an example and its weight. Some weights have many bits.
+func row(r *rand.Rand, dim, heads int) ([]int16, uint64) {
+	z, v := make([]float32, dim-1), make([]int16, dim+heads)
 	for j := range z {
-		if r.IntN(4) > 0 {
-			z[j] = float32(r.NormFloat64())
-		}
+		z[j] = float32(math.Cos(r.NormFloat64() * 3))
 	}
-	if t = r.NormFloat64(); heads > 1 {
-		t = float64(r.IntN(heads))
+	v[0] = One
+	Round(v[1:], z)
+	if k := r.IntN(max(heads, 2)); heads == 1 {
+		v[dim] = int16(2*k-1) * One
+	} else {
+		v[dim+k] = One
 	}
-	return z, t, math.Exp(r.NormFloat64())
+	return v, Weight([]float64{1, 1, 1, 20, .3, 1 / .7, 4095, 1e9, 0}[r.IntN(9)])
 }
 
-func encoded(t *testing.T, s *Sums) []byte {
+func encoded(t testing.TB, s *Sums) []byte {
 	t.Helper()
 	b, err := s.AppendBinary(nil)
 	if err != nil {
@@ -33,151 +37,178 @@ func encoded(t *testing.T, s *Sums) []byte {
 	return b
 }
 
-// The sums are those of the definition, to rounding, and where they are stored and
-// restored changes no bit.
+func sumsOf(t testing.TB, dim, heads int, hinge bool) *Sums {
+	t.Helper()
+	s, err := New(dim, heads, hinge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Features are rounded to the nearest of 4,095 numbers, those a little beyond 1 too.
+func TestRound(t *testing.T) {
+	z := []float32{0, 1, -1, 1 + 3e-7, -1 - 3e-7, .5 / One, 1.5 / One, -.6 / One, .3}
+	row := make([]int16, len(z))
+	Round(row, z)
+	if want := []int16{0, One, -One, One, -One, 0, 2, -1, 614}; !slices.Equal(row, want) {
+		t.Errorf("%v, want %v", row, want)
+	}
+	for j, v := range z {
+		if v != float32(row[j]) {
+			t.Errorf("%v is not %d", v, row[j])
+		}
+	}
+	for w, want := range map[float64]uint64{1: 256, 1e9: 4095 * 256, 0: 1, 1. / 3: 85, 20: 20 * 256} {
+		if got := Weight(w); got != want {
+			t.Errorf("weight %g is %d units, want %d", w, got, want)
+		}
+	}
+}
+
+// The sums are those of the definition, exactly: over a block whose sums are the largest
+// that 32 bits hold, over weights of many bits, and over several blocks.
 func TestSums(t *testing.T) {
-	const dim, n = 7, 5*Block + 11
+	const dim = 21
 	for _, heads := range []int{1, 3} {
-		for _, half := range []float64{0, 100} {
-			s, err := New(dim, heads, half)
-			if err != nil {
-				t.Fatal(err)
+		for _, hinge := range []bool{false, true} {
+			s, r := sumsOf(t, dim, heads, hinge), rand.New(rand.NewPCG(1, uint64(heads)))
+			want := make([][]big.Int, len(s.grams))
+			for k := range want {
+				want[k] = make([]big.Int, len(s.grams[k].low))
 			}
-			again, _ := New(dim, heads, half)
-			r := rand.New(rand.NewPCG(1, uint64(heads)))
-			low, rhs, mass, square := make([]float64, dim*dim), make([]float64, heads*dim), 0.0, 0.0
-			for i := range n {
-				z, y, w := example(r, dim, heads)
-				s.Add(z, y, w)
-				again.Add(z, y, w)
-				if r.IntN(10) == 0 {
-					b := encoded(t, again)
-					again, _ = New(2, 1, 5)
-					if err := again.UnmarshalBinary(b); err != nil {
+			for i := range 3*block + 7 {
+				v, w := row(r, dim, heads)
+				if i < block {
+					w = 1 << 19
+					for j := range v {
+						v[j] = One
+					}
+				}
+				s.Count(w)
+				for k := range s.grams {
+					if hinge && i%3 == k {
+						continue
+					}
+					v := v[:s.grams[k].size]
+					s.Add(k, v, w)
+					at := 0
+					for j := range v {
+						for c := range j + 1 {
+							p := big.NewInt(int64(v[j]) * int64(v[c]))
+							want[k][at].Add(&want[k][at], p.Mul(p, big.NewInt(int64(w))))
+							at++
+						}
+					}
+				}
+			}
+			encoded(t, s)
+			for k := range want {
+				for i := range want[k] {
+					if got := big.NewInt(int64(s.grams[k].low[i])); got.Cmp(&want[k][i]) != 0 {
+						t.Fatalf("%d targets, hinge %v: number %d of matrix %d is %v, want %v", heads, hinge, i, k, got, &want[k][i])
+					}
+				}
+			}
+		}
+	}
+}
+
+// However examples are split, shuffled and merged, and wherever sums are stored and
+// restored, the bytes are the same.
+func TestSplits(t *testing.T) {
+	const dim, n = 18, 1300
+	for _, heads := range []int{1, 4} {
+		for _, hinge := range []bool{false, true} {
+			r := rand.New(rand.NewPCG(3, uint64(heads)))
+			rows, weights := make([][]int16, n), make([]uint64, n)
+			for i := range rows {
+				rows[i], weights[i] = row(r, dim, heads)
+			}
+			var want []byte
+			for _, parts := range []int{1, 3, 17, 100} {
+				list := make([]*Sums, parts)
+				for p := range list {
+					list[p] = sumsOf(t, dim, heads, hinge)
+				}
+				for _, i := range r.Perm(n) {
+					p := r.IntN(parts)
+					s := list[p]
+					s.Count(weights[i])
+					for k := range s.grams {
+						if !hinge || (i+k)%3 > 0 {
+							s.Add(k, rows[i][:s.grams[k].size], weights[i])
+						}
+					}
+					if r.IntN(50) == 0 {
+						list[p] = new(Sums)
+						if err := list[p].UnmarshalBinary(encoded(t, s)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				for len(list) > 1 { // a random tree
+					a, b := r.IntN(len(list)), r.IntN(len(list)-1)
+					if b >= a {
+						b++
+					}
+					if err := list[a].Merge(list[b]); err != nil {
 						t.Fatal(err)
 					}
+					list = slices.Delete(list, b, b+1)
 				}
-				if half > 0 {
-					w *= math.Exp2(-Block * float64(n/Block-i/Block) / half)
+				got := encoded(t, list[0])
+				if want == nil {
+					want = got
 				}
-				for j := range dim {
-					for k := range dim {
-						low[j*dim+k] += w * float64(z[j]) * float64(z[k])
-					}
-					if heads == 1 {
-						rhs[j] += w * y * float64(z[j])
-					} else {
-						rhs[int(y)*dim+j] += w * float64(z[j])
-					}
+				if !bytes.Equal(got, want) {
+					t.Errorf("%d targets, hinge %v: %d parts have other sums", heads, hinge, parts)
 				}
-				mass += w
-				if heads == 1 {
-					square += w * y * y
-				}
-			}
-			if !bytes.Equal(encoded(t, s), encoded(t, again)) {
-				t.Errorf("%d heads, half-life %g: sums that were stored differ", heads, half)
-			}
-			near := func(what string, got, want float64) {
-				if math.Abs(got-want) > 1e-12*(1+math.Abs(want)+mass) {
-					t.Errorf("%d heads, half-life %g: %s is %v, want %v", heads, half, what, got, want)
-				}
-			}
-			near("mass", s.Mass(), mass)
-			near("square", s.square, square)
-			for j := range dim {
-				for k := range j + 1 {
-					near(fmt.Sprint("z z ", j, k), s.low.Row(j)[k], low[j*dim+k])
-				}
-			}
-			for i := range rhs {
-				near(fmt.Sprint("rhs ", i), s.rhs[i], rhs[i])
 			}
 		}
 	}
 }
 
-// Sums that were widened, at whatever moment, are those of examples whose further
-// features are 0, bit for bit; so are narrower ones that are added.
-func TestWiden(t *testing.T) {
-	const narrow, wide, n = 4, 9, 3*Block + 5
-	for _, heads := range []int{1, 3} {
-		for _, at := range []int{0, 10, Block, n} {
-			r := rand.New(rand.NewPCG(1, uint64(heads)))
-			want, _ := New(wide, heads, 50)
-			got, _ := New(narrow, heads, 50)
-			for i := range n + 1 {
-				if i == at {
-					got.Widen(wide)
-				}
-				if i == n {
-					break
-				}
-				z, y, w := example(r, narrow, heads)
-				z = append(z, make([]float32, wide-narrow)...)
-				want.Add(z, y, w)
-				got.Add(z, y, w)
-			}
-			if string(encoded(t, got)) != string(encoded(t, want)) {
-				t.Errorf("%d targets, widened after %d examples: other bits", heads, at)
-			}
+// A target that is added was 0 for the examples before.
+func TestAddHead(t *testing.T) {
+	const dim = 18
+	few, many, r := sumsOf(t, dim, 2, false), sumsOf(t, dim, 3, false), rand.New(rand.NewPCG(1, 1))
+	for i := range 100 {
+		v, w := row(r, dim, 2)
+		if i == 70 {
+			few.AddHead()
 		}
-		r := rand.New(rand.NewPCG(2, uint64(heads)))
-		few, _ := New(narrow, heads, 0)
-		padded, _ := New(wide, heads, 0)
-		others := [3]*Sums{}
-		for k := range others {
-			others[k], _ = New(wide, heads, 0)
+		for _, s := range []*Sums{few, many} {
+			s.Count(w)
+			s.Add(0, append(v, 0)[:s.grams[0].size], w)
 		}
-		for range n {
-			z, y, w := example(r, narrow, heads)
-			few.Add(z, y, w)
-			padded.Add(append(z, make([]float32, wide-narrow)...), y, w)
-			z, y, w = example(r, wide, heads)
-			for _, o := range others {
-				o.Add(z, y, w)
-			}
-		}
-		for k, o := range []*Sums{padded, few} {
-			if err := others[k].Merge(o); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if string(encoded(t, others[0])) != string(encoded(t, others[1])) {
-			t.Errorf("%d targets: narrower sums add up to other bits", heads)
-		}
-		if err := few.Merge(others[2]); err != nil {
-			t.Fatal(err)
-		}
-		if string(encoded(t, few)) != string(encoded(t, others[0])) {
-			t.Errorf("%d targets: narrower sums that others are added to have other bits", heads)
-		}
+	}
+	if !bytes.Equal(encoded(t, few), encoded(t, many)) {
+		t.Error("other sums")
 	}
 }
 
-// Sums of other targets or half-lives are not added, and states that
+// Sums of another form are not added, nor are sums that could overflow, and states that
 // cannot be are refused.
 func TestRefused(t *testing.T) {
-	s, _ := New(4, 2, 0)
-	for _, o := range [][3]float64{{4, 1, 0}, {4, 2, 9}} {
-		other, err := New(int(o[0]), int(o[1]), o[2])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.Merge(other) == nil {
-			t.Errorf("sums of %v are added", o)
+	s := sumsOf(t, 4, 2, false)
+	for _, o := range []*Sums{sumsOf(t, 4, 1, false), sumsOf(t, 5, 2, false), sumsOf(t, 4, 2, true)} {
+		if s.Merge(o) == nil {
+			t.Errorf("sums of %d, %d, %v are added", o.dim, o.heads, o.hinge)
 		}
 	}
-	for _, o := range [][3]float64{{0, 1, 0}, {MaxDim + 1, 1, 0}, {1, 0, 0}, {1, 1, -1}, {1, 1, math.NaN()}} {
-		if _, err := New(int(o[0]), int(o[1]), o[2]); err == nil {
+	for _, o := range [][2]int{{0, 1}, {MaxDim + 1, 1}, {1, 0}} {
+		if _, err := New(o[0], o[1], false); err == nil {
 			t.Errorf("New(%v) is no error", o)
 		}
 	}
-	s.Add([]float32{1, 2, 3, 4}, 1, 1)
+	s.Count(256)
+	s.Add(0, []int16{One, 3, -5, One, 0, One}, 256)
 	good := encoded(t, s)
-	for _, change := range []func(*Sums){
-		func(s *Sums) { s.dim = 5 }, func(s *Sums) { s.heads = 3 }, func(s *Sums) { s.mass = -1 }, func(s *Sums) { s.low[0] = math.NaN() },
-		func(s *Sums) { s.rhs[0] = math.Inf(1) }, func(s *Sums) { s.low = s.low[1:] }, func(s *Sums) { s.n = 0 },
+	for i, change := range []func(*Sums){
+		func(s *Sums) { s.dim = 5 }, func(s *Sums) { s.heads = 3 }, func(s *Sums) { s.heads = -1 }, func(s *Sums) { s.weight++ }, func(s *Sums) { s.weight = 1 << 63 },
+		func(s *Sums) { s.grams[0].low[0]++ }, func(s *Sums) { s.grams[0].low[2] = 1 << 62 }, func(s *Sums) { s.grams[0].low = s.grams[0].low[1:] }, func(s *Sums) { s.n = 257 },
+		func(s *Sums) { s.grams[0].low[0] = 1 << 63 },
 	} {
 		bad := new(Sums)
 		if err := bad.UnmarshalBinary(good); err != nil {
@@ -185,19 +216,28 @@ func TestRefused(t *testing.T) {
 		}
 		change(bad)
 		if err := new(Sums).UnmarshalBinary(encoded(t, bad)); err == nil {
-			t.Error("a state is accepted that cannot be")
+			t.Errorf("state %d, which cannot be, is accepted", i)
 		}
+	}
+	full := sumsOf(t, 1, 1, false)
+	full.weight = maxWeights/2 + 1
+	full.grams[0].low[0] = full.weight * One * One
+	if !full.Full() || full.Merge(full) == nil || int64(full.grams[0].low[0]) < 0 {
+		t.Error("sums overflow")
 	}
 }
 
 func FuzzDecode(f *testing.F) {
-	s, _ := New(3, 2, 10)
-	s.Add([]float32{1, 0, 3}, 1, 2)
-	good, err := state.Append(nil, s.Fields)
-	if err != nil {
-		f.Fatal(err)
+	for _, hinge := range []bool{false, true} {
+		s := sumsOf(f, 3, 2, hinge)
+		s.Count(300)
+		s.Add(0, []int16{One, 7, -One, One, 0}[:s.grams[0].size], 300)
+		good, err := state.Append(nil, s.Fields)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(good)
 	}
-	f.Add(good)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := new(Sums)
 		if s.UnmarshalBinary(data) == nil {
@@ -205,7 +245,19 @@ func FuzzDecode(f *testing.F) {
 			for j := range ridge {
 				ridge[j] = 1
 			}
-			_, _ = s.Solve(ridge)
+			if sol, err := s.Solve(ridge); err == nil {
+				s.At(sol.X, ridge)
+			}
+			_ = fmt.Sprint(s.Mass(), s.Active(), s.Full())
 		}
 	})
+}
+
+func BenchmarkAdd(b *testing.B) {
+	const dim = 1025
+	s, r := sumsOf(b, dim, 1, false), rand.New(rand.NewPCG(1, 1))
+	v, _ := row(r, dim, 1)
+	for b.Loop() {
+		s.Add(0, v, 256)
+	}
 }
