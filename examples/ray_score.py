@@ -29,4 +29,4 @@ if __name__ == "__main__":
     with open(model, "rb") as f:
         arguments = [f.read()]
     data = ray.data.read_parquet(rows)
-    data.map_batches(Scorer, fn_constructor_args=arguments, batch_format="pandas", batch_size=10_000, concurrency=2).write_parquet(out)
+    data.map_batches(Scorer, fn_constructor_args=arguments, batch_format="pandas", batch_size=10_000, concurrency=(1, 2)).write_parquet(out)

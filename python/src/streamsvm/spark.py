@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import tempfile
@@ -25,7 +26,7 @@ try:
     from pyspark.ml import Estimator, Model as Transformer
     from pyspark.ml.param import Param, Params, TypeConverters
     from pyspark.ml.param.shared import (
-        HasAggregationDepth, HasInputCols, HasLabelCol, HasPredictionCol, HasProbabilityCol, HasRawPredictionCol, HasSeed,
+        HasAggregationDepth, HasInputCols, HasLabelCol, HasMaxIter, HasPredictionCol, HasProbabilityCol, HasRawPredictionCol, HasSeed,
     )  # fmt: skip
     from pyspark.ml.util import DefaultParamsReadable, DefaultParamsReader, DefaultParamsWritable, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +39,7 @@ from ._follower import Follower
 from ._model import Model
 from ._pipe import Pipe, RowError, failure, program
 
+log = logging.getLogger("streamsvm")
 F64 = npt.NDArray[np.float64]
 
 #: How long a worker waits for the first version of a model in a topic, in seconds.
@@ -147,9 +149,8 @@ def _apply(source: bytes | Topic, form: Callable[[_Scores], pa.Array], schema: s
     """A function of Spark that scores a column of records."""
 
     def run(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        engine = _engine(source)
         for records in batches:
-            yield form(engine.score(records))
+            yield form(_score(source, records))
 
     run.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
     # Answers change with the version: Spark must neither repeat nor reorder the calls.
@@ -213,6 +214,11 @@ class _Engine:
             self._follower = Follower(source.brokers, source.topic, source.model, source.alias, source.config)
         else:
             self._use(Model(source), source)
+
+    def close(self) -> None:
+        self._pipe.close()
+        if self._follower is not None:
+            self._follower.close()
 
     def _use(self, model: Model, data: bytes) -> None:
         self._pipe.call("d", data)
@@ -283,14 +289,21 @@ def _lines(records: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64], dict[int
     return pa.array([r for _, r in good], lines.type), np.array([i for i, _ in good], np.int64), errors
 
 
-_engines: dict[str, _Engine] = {}  # of this Python worker, which Spark uses for many tasks
+_engines: dict[str, _Engine] = {}  # of this Python worker, which Spark uses for many tasks; the last used at the end
 
 
-def _engine(source: bytes | Topic) -> _Engine:
+def _score(source: bytes | Topic, records: pa.Array) -> _Scores:
     key = repr(source) if isinstance(source, Topic) else xxhash.xxh128_hexdigest(source)
-    if key not in _engines:
-        _engines[key] = _Engine(source)
-    return _engines[key]
+    engine = _engines.pop(key, None) or _Engine(source)
+    try:
+        scores = engine.score(records)
+    except BaseException:
+        engine.close()  # Spark tries again, perhaps in this worker
+        raise
+    _engines[key] = engine
+    while len(_engines) > 4:
+        _engines.pop(next(iter(_engines))).close()
+    return scores
 
 
 class _Params(HasLabelCol, HasInputCols, HasPredictionCol, HasProbabilityCol, HasRawPredictionCol):
@@ -318,21 +331,23 @@ class _Params(HasLabelCol, HasInputCols, HasPredictionCol, HasProbabilityCol, Ha
         return self._set(rawPredictionCol=value)
 
 
-class Classifier(Estimator, _Params, HasAggregationDepth, HasSeed, DefaultParamsReadable, DefaultParamsWritable):
-    """A least-squares kernel SVM on random features (the learner ``lssvm``), as an
-    estimator of Spark ML.
+class Classifier(Estimator, _Params, HasAggregationDepth, HasMaxIter, HasSeed, DefaultParamsReadable, DefaultParamsWritable):
+    """A kernel SVM on random features (the learner ``lssvm``), as an estimator of Spark ML.
 
     Executors sum over their rows (`streamsvm sum`), a tree merges the sums, and the driver
     solves. The sums are exact: the model is the same to the bit however rows are divided
     and ordered. A sample, rows with the smallest hashes, fixes the features, their scales
-    and the kernel width. A fit reads the DataFrame three times: cache one that is costly.
+    and the kernel width. A fit reads the DataFrame three times, and once more for each
+    further step: cache one that is costly.
 
     Params:
         inputCols: fields of the events, by default all columns but the label: numbers,
             texts, categories, times, booleans, vectors, structs. Nulls and NaN are missing.
         labelCol: numbers, texts or booleans. Rows without a label are left out.
         options: options of the learner, such as ``{"features": 256}``; see
-            `streamsvm learners lssvm`.
+            `streamsvm learners lssvm`. ``{"loss": "hinge"}`` minimises the squared hinge, by
+            Newton steps from least squares.
+        maxIter: the most steps.
         sampleSize: rows in the sample.
         seed: of the sample and of the random features.
         aggregationDepth: of the tree.
@@ -344,11 +359,11 @@ class Classifier(Estimator, _Params, HasAggregationDepth, HasSeed, DefaultParams
 
     @keyword_only
     def __init__(
-        self, *, labelCol: str = "label", inputCols: list[str] | None = None, options: Mapping[str, Any] | None = None, sampleSize: int = 10000, seed: int = 1,
+        self, *, labelCol: str = "label", inputCols: list[str] | None = None, options: Mapping[str, Any] | None = None, sampleSize: int = 10000, seed: int = 1, maxIter: int = 20,
         aggregationDepth: int = 2, predictionCol: str = "prediction", probabilityCol: str = "probability", rawPredictionCol: str = "rawPrediction", errorCol: str = "error",
     ) -> None:  # fmt: skip
         super().__init__()
-        self._setDefault(options={}, sampleSize=10000, seed=1, aggregationDepth=2, errorCol="error")
+        self._setDefault(options={}, sampleSize=10000, seed=1, maxIter=20, aggregationDepth=2, errorCol="error")
         self.setParams(**self._input_kwargs)
 
     @keyword_only
@@ -366,17 +381,26 @@ class Classifier(Estimator, _Params, HasAggregationDepth, HasSeed, DefaultParams
         if not 2 <= len(labels) <= 1000:
             raise ValueError(f"column {label}: {len(labels)} different labels, where 2 to 1,000 are possible")
         number = F.xxhash64(F.lit(self.getOrDefault("seed")), "record")
-        sample = records.orderBy(number, "record").limit(self.getOrDefault("sampleSize")).toArrow().column("record")
+        # An infinite number is a text in JSON. In the sample it would make its field one of texts.
+        finite = records.filter(~F.col("record").rlike('[:,\\[]"-?Infinity"'))
+        sample = finite.orderBy(number, "record").limit(self.getOrDefault("sampleSize")).toArrow().column("record")
         with tempfile.TemporaryDirectory() as d:
             plan = Path(d) / "plan.ssm"
             (Path(d) / "sample.jsonl").write_text("\n".join(sample.to_pylist()))
             args = [f"--set={k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.getOrDefault("options").items()]
             args += [f"--label={label}", "--labels=" + ",".join(json.dumps(v, ensure_ascii=False, default=float) for v in sorted(labels))]
             _filter("replay", f"{d}/sample.jsonl", "--learner=lssvm", "--tolerance=data", f"--seed={self.getOrDefault('seed')}", f"--model={plan}", *args)
-            sketches = records.mapInArrow(_summing(plan.read_bytes()), "sketch binary").rdd.map(lambda r: bytes(r[0]))
-            total = Path(d) / "sketch"
-            total.write_bytes(sketches.treeReduce(_merge, self.getOrDefault("aggregationDepth")))
-            data, summary = _filter("solve", str(total))
+            passes: list[str] = []
+            for i in range(self.getMaxIter()):
+                sketches = records.mapInArrow(_summing(plan.read_bytes()), "sketch binary").rdd.map(lambda r: bytes(r[0]))
+                passes.append(f"{d}/{i}.sketch")
+                Path(passes[-1]).write_bytes(sketches.treeReduce(_merge, self.getAggregationDepth()))
+                data, summary = _filter("solve", *passes)
+                plan.write_bytes(data)
+                if self.getOrDefault("options").get("loss") != "hinge" or "converged" in summary:
+                    break
+            else:
+                log.warning("not converged after %d steps: %s", self.getMaxIter(), summary)
         model = ClassifierModel(data, summary)
         model._set(inputCols=inputs)
         return self._copyValues(model)
