@@ -11,7 +11,6 @@ var removed = map[string]string{
 	"produce":   "streamsvm copy FILE... --topic TOPIC writes files to a topic",
 	"record":    "streamsvm copy FILE.ssr --topics TOPICS saves topics to a recording",
 
-	"--sums-topic":          "sum writes sketches to standard output, which merge and solve read",
 	"--allow-admin":         "the admin token allows promotions by the status page",
 	"--fetch-max-wait":      "it is 500ms now",
 	"--full-every":          "it is 16 now",
@@ -31,12 +30,6 @@ var removed = map[string]string{
 	"--transaction-timeout": "it is 20s now",
 	"--weights":             "it is 10 now",
 
-	"sum --topics":             "sum reads files and recordings; streamsvm copy makes a recording of a topic",
-	"sum --model-topic":        "sum --model FILE names the model that it adds sums for",
-	"solve --topics":           "solve reads the sketches that sum writes",
-	"solve --model-topic":      "solve writes the model to standard output; streamsvm model promote publishes one",
-	"sum --out":                "sum writes to standard output: streamsvm sum --model M FILE > SKETCH",
-	"solve --out":              "solve writes to standard output: streamsvm solve SKETCH... > MODEL",
 	"sift --predictions-topic": "streamsvm predict makes predictions",
 	"sift --without-model":     "sift waits 3 s for a first model now",
 	"sift --band":              "there is no replacement",

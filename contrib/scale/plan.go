@@ -2,7 +2,6 @@ package scale
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 
@@ -39,16 +38,17 @@ type learner interface {
 // preprocessing, classes, and random features. Every version of a model has the same
 // plan, except that with a hinge its coefficients belong to the plan.
 type plan struct {
-	id    []byte // the plan, encoded as a model
-	blank []byte // the model of no examples, encoded
-	pipe  *pipeline.Pipeline
-	spec  algos.Spec
-	env   algos.Env
+	learner        // without examples
+	id      []byte // the plan, encoded as a model
+	blank   []byte // the model of no examples, encoded
+	pipe    *pipeline.Pipeline
+	spec    algos.Spec
+	env     algos.Env
 }
 
 // newPlan returns the plan of an encoded model.
-func newPlan(model []byte) (*plan, error) {
-	pipe, err := pipeline.Decode(model)
+func newPlan(data []byte) (*plan, error) {
+	pipe, err := pipeline.Decode(data)
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +62,19 @@ func newPlan(model []byte) (*plan, error) {
 	if pipe.Transform.Scale() == prep.Running {
 		return nil, errors.New("its features are scaled by the examples before each, which are not the same in all sums: train it with another --scale")
 	}
-	l, err := p.learner()
+	l, err := ovr.Spec(p.spec).New(p.env, pipe.Options)
 	if err != nil {
 		return nil, err
 	}
-	if p.id, err = p.encode(l.Model()); err == nil {
-		p.blank, err = p.encode(l.Blank())
+	var ok bool
+	if p.learner, ok = l.(learner); !ok {
+		return nil, fmt.Errorf("learner %s does not learn from sums; lssvm does", pipe.Learner)
+	}
+	if err := p.Fix(pipe.Model); err != nil {
+		return nil, err
+	}
+	if p.id, err = p.encode(p.Model()); err == nil {
+		p.blank, err = p.encode(p.Blank())
 	}
 	return p, err
 }
@@ -80,19 +87,6 @@ func (p *plan) encode(m algos.Model) ([]byte, error) {
 	return out.AppendBinary(nil)
 }
 
-// learner returns a learner without examples.
-func (p *plan) learner() (learner, error) {
-	l, err := ovr.Spec(p.spec).New(p.env, p.pipe.Options)
-	if err != nil {
-		return nil, err
-	}
-	a, ok := l.(learner)
-	if !ok {
-		return nil, fmt.Errorf("learner %s does not learn from sums; lssvm does", p.pipe.Learner)
-	}
-	return a, a.Fix(p.pipe.Model)
-}
-
 // admission returns an engine that decides which records can be learned from. The
 // decision depends on the record alone, so it is the same in all processes.
 func (p *plan) admission() (*engine.Engine, error) {
@@ -102,63 +96,37 @@ func (p *plan) admission() (*engine.Engine, error) {
 	})
 }
 
-// A pass is what is known at one plan from the sketches of all examples.
-type pass struct {
-	*plan
-	learner
-	sketch *sketch
-	here   normal.Solution
-}
-
-func newPass(s *sketch) (*pass, error) {
-	p, err := newPlan(s.plan)
-	if err != nil {
-		return nil, err
-	}
-	l, err := p.learner()
-	if err != nil {
-		return nil, err
-	}
-	if err := l.Restore(s.sums, s.dim); err != nil {
-		return nil, err
-	}
-	return &pass{p, l, s, l.Here()}, nil
-}
-
 // enough is the relative duality gap of a model that has converged.
 const enough = 1e-3
 
 // solve returns the encoded model that follows from sketches of different plans, and
 // what is to be said of it. Each sketch has all examples.
-func solve(list []*sketch) ([]byte, string, error) {
-	var best *pass
+func solve(list []*sketch) (model []byte, said string, err error) {
+	var best *plan
+	var here normal.Solution
 	tried := map[string]bool{}
-	for i, s := range list {
-		p, err := newPass(s)
+	for _, s := range list {
+		p, err := newPlan(s.plan)
+		if err == nil {
+			err = p.Restore(s.sums, s.dim)
+		}
 		switch {
 		case err != nil:
 			return nil, "", err
-		case i > 0 && (!s.sums.Hinge() || !bytes.Equal(p.blank, best.blank)):
+		case best != nil && (!s.sums.Hinge() || !bytes.Equal(p.blank, best.blank)):
 			return nil, "", fmt.Errorf("%s, %s: %w", list[0].path, s.path, errOtherPlan)
-		case i > 0 && (s.sums.Len() != best.sketch.sums.Len() || s.sums.Mass() != best.sketch.sums.Mass()):
+		case best != nil && (s.sums.Len() != list[0].sums.Len() || s.sums.Mass() != list[0].sums.Mass()):
 			return nil, "", fmt.Errorf("%s, %s: the passes are over different records", list[0].path, s.path)
 		}
 		tried[string(p.id)] = true
-		if best == nil || p.here.Objective < best.here.Objective || p.here.Objective == best.here.Objective && bytes.Compare(p.id, best.id) < 0 {
-			best = p
+		at := p.Here()
+		if best == nil || at.Objective < here.Objective || at.Objective == here.Objective && bytes.Compare(p.id, best.id) < 0 {
+			best, here = p, at
 		}
 	}
-	if !best.sketch.sums.Hinge() {
-		report, err := best.Finish(context.Background())
-		if err != nil {
-			return nil, "", err
-		}
-		model, err := best.encode(best.Model())
-		return model, fmt.Sprintf("objective %.6g, converged", report.Objective), err
-	}
-	said := fmt.Sprintf("objective %.6g, duality gap %.3g", best.here.Objective, best.here.Gap)
-	if best.here.Gap <= enough*best.here.Objective {
-		model, err := best.encode(best.pipe.Model)
+	said = fmt.Sprintf("objective %.6g, duality gap %.3g", here.Objective, here.Gap)
+	if best.Sums().Hinge() && here.Gap <= enough*here.Objective {
+		model, err = best.encode(best.pipe.Model)
 		return model, said + ", converged", err
 	}
 	// A whole step need not go down. Where it was tried and did not, because another pass is
@@ -169,8 +137,8 @@ func solve(list []*sketch) ([]byte, string, error) {
 			return nil, "", err
 		}
 		model, err := best.encode(m)
-		if err != nil {
-			return nil, "", err
+		if err != nil || !best.Sums().Hinge() {
+			return model, "converged", err
 		}
 		next, err := newPlan(model)
 		if err != nil {

@@ -83,7 +83,7 @@ func sumFiles(ctx context.Context, c *cli.Call, open func(*cli.Call, *predictor.
 	for {
 		recs, err = src.Fetch(ctx, recs[:0])
 		for i := range recs {
-			if s.learner.Sums().Full() {
+			if s.Sums().Full() {
 				return nil, cli.Failf(cli.Data, "the sketch is full: split the records")
 			}
 			bad := s.add(ctx, decode, &recs[i])
@@ -107,21 +107,16 @@ func sumFiles(ctx context.Context, c *cli.Call, open func(*cli.Call, *predictor.
 
 // A summer adds up examples.
 type summer struct {
+	*plan
 	of        sketch // without its sums
-	plan      *plan
-	learner   learner
 	admission *engine.Engine
 	arena     stream.Arena
 	block     []*stream.Example
 }
 
 func newSummer(p *plan) (*summer, error) {
-	s := &summer{of: sketch{plan: p.id, classes: make([]uint64, max(p.env.Classes, 2))}, plan: p}
-	var err error
-	if s.admission, err = p.admission(); err == nil {
-		s.learner, err = p.learner()
-	}
-	return s, err
+	e, err := p.admission()
+	return &summer{plan: p, of: sketch{plan: p.id, classes: make([]uint64, max(p.env.Classes, 2))}, admission: e}, err
 }
 
 // add adds a record. The error says why it cannot be learned from.
@@ -153,7 +148,7 @@ func (s *summer) add(ctx context.Context, decode contrib.Decode, r *stream.Recor
 		k = (k + 1) / 2
 	}
 	s.of.classes[k]++
-	x.X = s.plan.pipe.Transform.Apply(x.X)
+	x.X = s.pipe.Transform.Apply(x.X)
 	if s.block = append(s.block, &x); len(s.block) == 64 {
 		s.flush()
 	}
@@ -161,7 +156,7 @@ func (s *summer) add(ctx context.Context, decode contrib.Decode, r *stream.Recor
 }
 
 func (s *summer) flush() {
-	s.learner.Sum(s.block)
+	s.Sum(s.block)
 	clear(s.block)
 	s.block = s.block[:0]
 	s.arena.Reset()
@@ -170,6 +165,6 @@ func (s *summer) flush() {
 // sketch returns the sums.
 func (s *summer) sketch() *sketch {
 	s.flush()
-	s.of.sums, s.of.dim = s.learner.Sums(), s.learner.Dim()
+	s.of.sums, s.of.dim = s.Sums(), s.Dim()
 	return &s.of
 }

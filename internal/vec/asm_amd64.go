@@ -241,14 +241,10 @@ func (l *lanes) add64Asm(c code, a, b []float64) {
 }
 
 func gramAsm(on code, dst *[256]int32, a, b []int16) bool {
-	switch n := len(a) / 32; {
-	case n == 0 || on == generic:
+	if len(a) < 32 || on == generic {
 		return false
-	case on == avx512:
-		gramAVX512(&a[0], &b[0], n, &dst[0])
-	default:
-		gramAVX2(&a[0], &b[0], n, &dst[0])
 	}
+	gramAVX2(&a[0], &b[0], len(a)/32, &dst[0])
 	return true
 }
 

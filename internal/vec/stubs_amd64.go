@@ -120,12 +120,6 @@ func axpy64AVX512(c float64, x *float64, y *float64, n int)
 //go:noescape
 func extremesAVX512(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
 
-// gramAVX512 sets out[16i+j] to the sum over n > 0 pairs of rows p of
-// a[32p+2i]·b[32p+2j] + a[32p+2i+1]·b[32p+2j+1], for i and j < 16.
-//
-//go:noescape
-func gramAVX512(a *int16, b *int16, n int, out *int32)
-
 // wideSquareAVX512 sets out[c] = Σ (x−z)² in float64 over d > 0 features for a row x and
 // the columns of a panel at z that eight registers hold.
 //
@@ -277,12 +271,6 @@ func axpy64AVX2(c float64, x *float64, y *float64, n int)
 //go:noescape
 func extremesAVX2(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
 
-// gramAVX2 sets out[16i+j] to the sum over n > 0 pairs of rows p of
-// a[32p+2i]·b[32p+2j] + a[32p+2i+1]·b[32p+2j+1], for i and j < 16.
-//
-//go:noescape
-func gramAVX2(a *int16, b *int16, n int, out *int32)
-
 // wideSquareAVX2 sets out[c] = Σ (x−z)² in float64 over d > 0 features for a row x and
 // the columns of a panel at z that eight registers hold.
 //
@@ -317,3 +305,9 @@ func productNonzeros1AVX2(z *float32, n int, features *int32, out *float32)
 //
 //go:noescape
 func score1AVX2(z *float32, step int, bias *float32, coef *float32, n int, count *int32, features *int32, sums *[16]float64, gain float32)
+
+// gramAVX2 sets out[16i+j] to the sum over n > 0 pairs of rows p of
+// a[32p+2i]·b[32p+2j] + a[32p+2i+1]·b[32p+2j+1], for i and j < 16.
+//
+//go:noescape
+func gramAVX2(a *int16, b *int16, n int, out *int32)

@@ -266,7 +266,7 @@ func (l *leastSquares) Restore(s *normal.Sums, dim int) error {
 	if s.Dim() != l.sums.Dim() || s.Heads() != l.sums.Heads() || s.Hinge() != l.sums.Hinge() {
 		return fmt.Errorf("sums of %d features and %d targets, want %d and %d", s.Dim(), s.Heads(), l.sums.Dim(), l.sums.Heads())
 	}
-	l.sums, l.dim, l.wait = s, dim, int(min(s.Len(), 1))
+	l.sums, l.dim = s, dim
 	return nil
 }
 

@@ -149,7 +149,6 @@ func main() {
 		axpy(s, "axpyMixed", 4)
 		axpy(s, "axpy64", 8)
 		extremes(s)
-		gram(s)
 		for _, o := range wideOps {
 			wideSums(s, o)
 		}
@@ -162,5 +161,6 @@ func main() {
 			score(s, 4)
 		}
 	}
+	gram(avx2)
 	Generate()
 }
