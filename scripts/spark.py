@@ -328,7 +328,7 @@ class Processor:
         return sum(self.used.values()) / os.sysconf("SC_CLK_TCK")
 
 
-def figures(spark, directory, rows):
+def figures(spark, directory, rows, processor):
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -359,13 +359,12 @@ def figures(spark, directory, rows):
     print(f"{rows:,} rows, {size / rows:.0f} bytes each as JSON; {os.cpu_count()} processors, load {os.getloadavg()[0]:.0f}; spark {spark.version}", flush=True)
     model = directory / "figures.ssm"
     program("replay", lines, "--limit", "20000", "--codec", "json", "--label", "label", "--learner", "online", "--model", model, "-q")
-    processor = Processor()
 
     def measure(name, f):
         wall, used = time.time(), processor.look()
         out = f()
         wall, used = time.time() - wall, processor.look() - used
-        print(f"{name}: {wall:.1f} s, {used:.1f} s of processor time, {1e6 * used / rows:.2f} µs a row{'; ' + out if isinstance(out, str) else ''}", flush=True)
+        print(f"{name}: {wall:.1f} s, {used:.1f} s of processor time, {1e6 * used / rows:.2f} µs a row", flush=True)
         return out
 
     def scored(df, **how):
@@ -374,27 +373,19 @@ def figures(spark, directory, rows):
 
     records = spark.read.parquet(str(directory / "json"))
     for _ in range(2):
-        measure("read the columns, without scoring", lambda: train.agg(*[F.count(c) for c in train.columns]).first() and None)
+        measure("read the columns, without scoring", lambda: train.agg(*[F.count(c) for c in train.columns]).first())
         measure("score columns", lambda: scored(train.drop("label")))
         measure("score records", lambda: scored(records, records="value"))
-        measure("one process: predict", lambda: subprocess.run([os.environ["STREAMSVM_BIN"], "predict", "--model", model, "--codec", "json", "-q", "--output", "decision", lines], check=True, stdout=subprocess.DEVNULL) and None)
-    for features in (64, 256):
-        options = {"features": features, "c": 100}
-
-        def spark_fit():
-            m = Classifier(options=options).fit(train)
-            good = m.transform(test)
-            accuracy = good.filter("prediction = label").count() / test.count()
-            write(directory / f"fit{features}.ssm", m.data)
-            return f"accuracy {accuracy:.4f}"
-
-        def one():
-            out = program("replay", lines, "--codec", "json", "--label", "label", "--learner", "lssvm", *[f"--set={k}={v}" for k, v in options.items()], "--test", test_lines)
-            return next(x for x in out.decode().splitlines() if x.startswith("test"))
-
-        measure(f"fit, {features} features", spark_fit)
-        measure(f"one process: sum and solve, {features} features", lambda: program("solve", write(directory / "one", program("sum", "--model", directory / f"fit{features}.ssm", "--codec", "json", "-q", lines)), "-q") and None)
-        measure(f"one process: replay, {features} features", one)
+        measure("one process: predict", lambda: subprocess.run([os.environ["STREAMSVM_BIN"], "predict", "--model", model, "--codec", "json", "-q", "--output", "decision", lines], check=True, stdout=subprocess.DEVNULL))
+    options, fitted = {"features": 256, "c": 100}, directory / "fitted.ssm"
+    model = measure("fit, 256 features", lambda: Classifier(options=options).fit(train))
+    good = model.transform(test)
+    print(f"  accuracy {good.filter('prediction = label').count() / good.count():.4f}; {model.summary}")
+    write(fitted, model.data)
+    sums = measure("one process: sum", lambda: program("sum", "--model", fitted, "--codec", "json", "-q", lines))
+    check(program("solve", write(directory / "sums", sums), "-q") == model.data, "one process gives another model")
+    out = measure("one process: replay", lambda: program("replay", lines, "--codec", "json", "--label", "label", "--learner", "lssvm", *[f"--set={k}={v}" for k, v in options.items()], "--test", test_lines))
+    print("  " + next(x for x in out.decode().splitlines() if x.startswith("test")))
 
 
 def write(path, data):
@@ -414,7 +405,7 @@ def main():
         prepare()
         env = {"PYSPARK_PYTHON": str(python), "STREAMSVM_BIN": os.path.abspath(args.program), "PYTHONPATH": str(ROOT / "python" / "src"), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1"}
         os.execve(python, [str(python), *sys.argv], {**os.environ, **env})
-    started = time.time()
+    started, processor = time.time(), Processor()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as d:
         directory = pathlib.Path(d)
         r = random.Random(1)
@@ -429,7 +420,7 @@ def main():
         spark = session(args.master, directory)
         try:
             if args.figures:
-                figures(spark, directory, args.figures)
+                figures(spark, directory, args.figures, processor)
                 return
             if args.only in (None, "batch"):
                 batch(spark, directory, models, lines[:6000])
@@ -439,7 +430,7 @@ def main():
                 fit(spark, directory, events[:6000])
         finally:
             spark.stop()
-    print(f"spark: {time.time() - started:.0f} s")
+    print(f"spark: {time.time() - started:.0f} s, {processor.look():.0f} s of processor time")
 
 
 main()
