@@ -325,7 +325,7 @@ class Processor:
                 pid, parent = parent, stats[parent][0]
             if pid == os.getpid() or parent == os.getpid():
                 self.used[start, who] = ticks
-        return sum(self.used.values()) / os.sysconf("SC_CLK_TCK")
+        return sum(list(self.used.values())) / os.sysconf("SC_CLK_TCK")
 
 
 def figures(spark, directory, rows, processor):
