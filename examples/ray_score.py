@@ -18,9 +18,8 @@ class Scorer:
 
     def __call__(self, batch):
         # A row that cannot be scored is a RowError with its number, which ends the job.
-        probabilities = self.model.predict_proba(batch)
-        batch["prediction"] = self.model.classes_[probabilities.argmax(axis=1)]
-        batch["probability"] = probabilities.max(axis=1)
+        prediction, probability = self.model.predict(batch), self.model.predict_proba(batch)[:, 1]
+        batch["prediction"], batch["probability"] = prediction, probability
         return batch
 
 

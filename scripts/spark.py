@@ -33,6 +33,8 @@ def prepare():
     for command, package in (("java", "openjdk-17-jre-headless"), ("mvn", "maven")):
         if not shutil.which(command):
             skip(f"{command} is missing (Debian: apt-get install {package})")
+    if subprocess.run([ROOT / "scripts" / "kafka.sh", "fetch"]).returncode:
+        skip("Apache Kafka cannot be had")
     done, want = home / "complete", " ".join(PACKAGES)
     if done.exists() and done.read_text() == want:
         return

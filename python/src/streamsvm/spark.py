@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -331,6 +332,10 @@ class _Params(HasLabelCol, HasInputCols, HasPredictionCol, HasProbabilityCol, Ha
         return self._set(rawPredictionCol=value)
 
 
+#: An infinite number is a text in JSON. In the sample it would make its field one of texts.
+_infinite = re.compile(r'[:,\[]"-?Infinity"')
+
+
 class Classifier(Estimator, _Params, HasAggregationDepth, HasMaxIter, HasSeed, DefaultParamsReadable, DefaultParamsWritable):
     """A kernel SVM on random features (the learner ``lssvm``), as an estimator of Spark ML.
 
@@ -380,13 +385,14 @@ class Classifier(Estimator, _Params, HasAggregationDepth, HasMaxIter, HasSeed, D
         labels = [r[0] for r in df.select(F.col(_quoted(label))).distinct().limit(1001).collect()]
         if not 2 <= len(labels) <= 1000:
             raise ValueError(f"column {label}: {len(labels)} different labels, where 2 to 1,000 are possible")
-        number = F.xxhash64(F.lit(self.getOrDefault("seed")), "record")
-        # An infinite number is a text in JSON. In the sample it would make its field one of texts.
-        finite = records.filter(~F.col("record").rlike('[:,\\[]"-?Infinity"'))
-        sample = finite.orderBy(number, "record").limit(self.getOrDefault("sampleSize")).toArrow().column("record")
+        # The JSON is made of the rows of the sample alone.
+        simple = [c for c in [*inputs, label] if isinstance(df.schema[c].dataType, T.AtomicType)]
+        values = [*(F.col(_quoted(c)) for c in simple), *([_record(df, rest)] if (rest := [c for c in inputs if c not in simple]) else [])]
+        rows = df.withColumn("__streamsvm", F.xxhash64(F.lit(self.getSeed()), *values)).orderBy("__streamsvm").limit(self.getOrDefault("sampleSize"))
+        sample = sorted(zip(*(c.to_pylist() for c in rows.select("__streamsvm", _record(df, [*inputs, label])).toArrow().columns)))
         with tempfile.TemporaryDirectory() as d:
             plan = Path(d) / "plan.ssm"
-            (Path(d) / "sample.jsonl").write_text("\n".join(sample.to_pylist()))
+            (Path(d) / "sample.jsonl").write_text("\n".join(r for _, r in sample if not _infinite.search(r)))
             args = [f"--set={k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.getOrDefault("options").items()]
             args += [f"--label={label}", "--labels=" + ",".join(json.dumps(v, ensure_ascii=False, default=float) for v in sorted(labels))]
             _filter("replay", f"{d}/sample.jsonl", "--learner=lssvm", "--tolerance=data", f"--seed={self.getOrDefault('seed')}", f"--model={plan}", *args)
