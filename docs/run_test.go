@@ -97,7 +97,7 @@ var (
 	mark    = regexp.MustCompile(`^ *<!--([a-z]+)(?:: (.*))?-->$`)
 	heredoc = regexp.MustCompile(`<<'(\w+)'$`)
 	opening = regexp.MustCompile("^ *```([a-z]*)$")
-	starts  = regexp.MustCompile(`^(streamsvm|curl|echo|printf|awk|openssl|kcat|sleep|export|go|git|pip|python3|helm|kubectl|docker|~/\S+/bin/\S+|scripts/\S+|bench/\S+|\.ci/\S+|\(umask|cd) `)
+	starts  = regexp.MustCompile(`^(streamsvm|curl|echo|printf|awk|openssl|kcat|sleep|export|go|git|pip|python3|helm|kubectl|docker|~/\S+/bin/\S+|scripts/\S+|bench/\S+|\.ci/\S+|\(umask|cd|sh) `)
 )
 
 // parse returns the code blocks of a page.

@@ -25,7 +25,7 @@ var golden = map[string]string{
 	"tsgs3vm":  "44fc6570d59a20a4",
 	"dsg":      "ba69e5bbd6b89ce4",
 	"frs3vm":   "8b58f9b45838acef",
-	"lssvm":    "50a3f7ce14443679",
+	"lssvm":    "eea24741b39360a0",
 	"online":   "39b1e27021985ad3",
 	"l1smooth": "d45fd25c1562786c",
 	"svrg-sd":  "81302c04913db621",

@@ -5,6 +5,7 @@
 package lssvm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,7 +201,6 @@ func (l *leastSquares) Sum(xs []*stream.Example) {
 		l.row, l.z = make([]int16, size+heads), make([]float32, batch*features)
 		l.row[0] = normal.One
 	}
-	targets := l.row[size:]
 	for len(xs) > 0 {
 		n := min(len(xs), batch)
 		l.points.Pack(samplers.Vecs(xs[:n]))
@@ -213,22 +213,19 @@ func (l *leastSquares) Sum(xs []*stream.Example) {
 			z, w := l.z[i*features:][:features], normal.Weight(x.Importance())
 			normal.Round(l.row[1:size], z)
 			l.sums.Count(w)
-			if !l.sums.Hinge() {
-				clear(targets)
-				if heads == 1 {
-					targets[0] = normal.One * int16(x.Y)
-				} else {
-					targets[int(x.Y)] = normal.One
-				}
-				l.sums.Add(0, l.row, w)
-				continue
-			}
 			for k := range heads {
-				y, c := target(x, k, heads), l.sol.X[k*size:][:size]
-				if y*(vec.DotMixed(z, c[1:])/normal.One+c[0]) < 1 {
-					targets[0] = normal.One * int16(y)
+				y := target(x, k, heads)
+				if !l.sums.Hinge() {
+					l.row[size+k] = normal.One * int16(y)
+					continue
+				}
+				if c := l.sol.X[k*size:][:size]; y*(vec.DotMixed(z, c[1:])/normal.One+c[0]) < 1 {
+					l.row[size] = normal.One * int16(y)
 					l.sums.Add(k, l.row[:size+1], w)
 				}
+			}
+			if !l.sums.Hinge() {
+				l.sums.Add(0, l.row, w)
 			}
 		}
 		xs = xs[n:]
@@ -340,11 +337,7 @@ func (l *leastSquares) lambda() float64 {
 	if !math.IsNaN(l.opt.Lambda) {
 		return l.opt.Lambda
 	}
-	n := l.sums.Mass()
-	if n == 0 {
-		n = 1
-	}
-	return 1 / (l.opt.C * n)
+	return 1 / (l.opt.C * cmp.Or(l.sums.Mass(), 1))
 }
 
 // ridge returns the ridge of each coordinate: a = √(D/2) times the coefficient of
@@ -428,14 +421,7 @@ func (l *leastSquares) fields(f *state.Fields) {
 	f.Float64("objective", &l.sol.Objective)
 	f.Float64("norm", &l.sol.Norm)
 	f.Float64("gap", &l.sol.Gap)
-	if f.Decoding() {
-		if l.of = 0; l.steps > 0 {
-			l.of = l.dim
-		}
-	}
-	if f.Decoding() && f.Next("solved_dim") || !f.Decoding() && l.steps > 0 && l.of != l.dim {
-		f.Int("solved_dim", &l.of)
-	}
+	f.Int("solved_dim", &l.of)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}

@@ -111,11 +111,14 @@ func (s *Sums) Active() (sum float64) {
 // Full reports whether so many examples have been added that more could overflow.
 func (s *Sums) Full() bool { return s.weight > maxWeights/2 }
 
-// AddHead makes room for one more target, which was 0 for all examples so far.
+// AddHead makes room for one more target, which was −1 for all examples so far.
 func (s *Sums) AddHead() {
 	g := &s.grams[0]
 	g.flush()
-	*g = gram{size: g.size + 1, low: append(g.low, make([]uint64, g.size+1)...)}
+	for j := range g.size {
+		g.low = append(g.low, -g.low[linear.Triangle(j)])
+	}
+	*g = gram{size: g.size + 1, low: append(g.low, g.low[0])}
 	s.heads++
 }
 
@@ -249,9 +252,6 @@ func (s *Sums) equations(k int) (a linear.Lower, b []float64, square float64) {
 	}
 	b = make([]float64, s.dim)
 	for j, v := range g.low[linear.Triangle(s.dim+k):][:s.dim] {
-		if g.size > s.dim+1 { // the targets of classes are 1 or 0
-			v = 2*v - g.low[linear.Triangle(j)]
-		}
 		b[j] = float64(int64(v)) / n
 	}
 	return a, b, a[0]

@@ -20,10 +20,11 @@ func row(r *rand.Rand, dim, heads int) ([]int16, uint64) {
 	}
 	v[0] = One
 	Round(v[1:], z)
-	if k := r.IntN(max(heads, 2)); heads == 1 {
-		v[dim] = int16(2*k-1) * One
-	} else {
-		v[dim+k] = One
+	for k, one := dim, r.IntN(heads+1); k < len(v); k++ {
+		v[k] = -One
+		if k == dim+one {
+			v[k] = One
+		}
 	}
 	return v, Weight([]float64{1, 1, 1, 20, .3, 1 / .7, 4095, 1e9, 0}[r.IntN(9)])
 }
@@ -169,7 +170,7 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// A target that is added was 0 for the examples before.
+// A target that is added was −1 for the examples before.
 func TestAddHead(t *testing.T) {
 	const dim = 18
 	few, many, r := sumsOf(t, dim, 2, false), sumsOf(t, dim, 3, false), rand.New(rand.NewPCG(1, 1))
@@ -180,7 +181,7 @@ func TestAddHead(t *testing.T) {
 		}
 		for _, s := range []*Sums{few, many} {
 			s.Count(w)
-			s.Add(0, append(v, 0)[:s.grams[0].size], w)
+			s.Add(0, append(v, -One)[:s.grams[0].size], w)
 		}
 	}
 	if !bytes.Equal(encoded(t, few), encoded(t, many)) {
