@@ -215,7 +215,7 @@ def stream(spark, directory, models, lines, broker):
         )
 
     def done(queries, batches):
-        until = time.time() + 120
+        until = time.time() + 300
         while not all(q.lastProgress and q.lastProgress["batchId"] >= batches - 1 for q in queries):
             for q in queries:
                 check(q.isActive, f"the query has ended: {q.exception()}")
@@ -253,7 +253,7 @@ def stream(spark, directory, models, lines, broker):
         check(set(versions[name]) == {1, 2}, f"{name}: versions {versions[name]}")
         twice = len(rows) - len(count)
         check(name == "Kafka" or not twice, f"{name}: {twice} are there twice")
-        print(f"stream to {name}: {len(lines):,} records, {twice:,} more than once, though an executor was killed; versions {dict(versions[name])}; bit-equal to the command")
+        print(f"stream to {name}: {len(lines):,} records, {twice:,} more rows, one executor killed and the query restarted; versions {dict(versions[name])}; bit-equal to the command")
 
 
 def fit(spark, directory, events):
