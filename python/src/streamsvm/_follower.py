@@ -114,6 +114,11 @@ class Follower:
             raise NoModel(self._why())
         return u
 
+    def newest(self) -> tuple[Model, Update]:
+        """Returns `model` and `update` of one version."""
+        with self._changed:
+            return self.model, self.update
+
     @property
     def version(self) -> int:
         """The version of `model`, from 1 on; 0 as long as there is none."""
