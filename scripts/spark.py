@@ -116,7 +116,7 @@ class Broker:
         return out
 
 
-def session(master, directory):
+def session(master, directory, short):
     from pyspark.sql import SparkSession
 
     log = directory / "log4j2.properties"
@@ -125,7 +125,7 @@ def session(master, directory):
     for k, v in {
         "spark.driver.memory": "800m", "spark.executor.memory": "800m", "spark.executor.cores": 1, "spark.ui.enabled": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={log} -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={log} -XX:+UseSerialGC" + " -XX:TieredStopAtLevel=1" * short,
         "spark.sql.shuffle.partitions": 2, "spark.ui.showConsoleProgress": "false", "spark.sql.warehouse.dir": directory / "warehouse",
         "spark.local.dir": directory, "spark.worker.cleanup.enabled": "true", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
     }.items():  # fmt: skip
@@ -416,7 +416,7 @@ def main():
             first.write_text("\n".join(map(json.dumps, good)))
             program("replay", first, "--label", "fraud", "--learner", "online", "--model", m, "-q")
         lines = [json.dumps({k: v for k, v in e.items() if k != "fraud"}).encode() for e in events]
-        spark = session(args.master, directory)
+        spark = session(args.master, directory, not args.figures)
         try:
             if args.figures:
                 figures(spark, directory, args.figures, processor)
