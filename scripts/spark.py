@@ -116,7 +116,7 @@ class Broker:
         return out
 
 
-def session(master, directory):
+def session(master, directory, short):
     from pyspark.sql import SparkSession
 
     log = directory / "log4j2.properties"
@@ -125,7 +125,7 @@ def session(master, directory):
     for k, v in {
         "spark.driver.memory": "800m", "spark.executor.memory": "800m", "spark.executor.cores": 1, "spark.ui.enabled": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={log} -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={log} -XX:+UseSerialGC" + " -XX:TieredStopAtLevel=1" * short,
         "spark.sql.shuffle.partitions": 2, "spark.ui.showConsoleProgress": "false", "spark.sql.warehouse.dir": directory / "warehouse",
         "spark.local.dir": directory, "spark.worker.cleanup.enabled": "true", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
     }.items():  # fmt: skip
@@ -201,7 +201,7 @@ def stream(spark, directory, models, lines, broker):
     produce(numbered[:half])
     source = (
         spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.address).option("subscribe", "payments")
-        .option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", len(lines) // 12).load()
+        .option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", len(lines) // 8).load()
     )  # fmt: skip
     scored = score(source.select("value", "partition", "offset", F.get_json_object(F.col("value").cast("string"), "$.id").cast("int").alias("id")), Topic(broker.address, "models", "payments", "champion"), records="value")
     answer = scored.select("partition", "offset", "id", "label", "probability", "score", "version", "error")
@@ -223,15 +223,15 @@ def stream(spark, directory, models, lines, broker):
             time.sleep(0.05)
 
     queries = start()
-    done(queries, 2)
+    done(queries, 1)
     promote(2)
-    done(queries, 4)
+    done(queries, 3)
     produce(numbered[half:])
     time.sleep(0.2)
     before = executors(spark)
     check(len(before) == 2, f"two executors: {before}")
     os.kill(before[0], signal.SIGKILL)
-    done(queries, 8)
+    done(queries, 5)
     for q in queries:
         q.stop()
     queries = start()  # from the checkpoint
@@ -268,11 +268,9 @@ def fit(spark, directory, events):
     train = spark.read.json(str(path)).drop("id").selectExpr("*", "CAST(fraud AS double) AS label").drop("fraud")
     train = train.withColumn("amount", F.expr("CAST(IF(amount = 'much', 'Infinity', amount) AS double)"))
     svm = Classifier(options={"features": 64}, sampleSize=2000)
-    models = []
-    for rows in (train.repartition(1), train.repartition(7), train.orderBy("card.age").coalesce(3)):
-        models.append(svm.fit(rows))
-    check(len({m.data for m in models}) == 1, "the model depends on the partitions")
-    model = models[0]
+    model = svm.fit(train.orderBy("card.age").coalesce(1))
+    whole = Pipeline(stages=[svm]).fit(train.repartition(7))
+    check(whole.stages[0].data == model.data, "the model depends on the partitions")
     bad = sum(e["amount"] == "much" for e in events)
     check(f"{len(events) - bad} examples summed" in model.summary and f"{bad} unusable" in model.summary, model.summary)
 
@@ -282,15 +280,14 @@ def fit(spark, directory, events):
     by_hand = program("sum", "--model", write(directory / "fitted.ssm", model.data), "--tolerance", "data", "--codec", "json", "-q", records)
     check(program("solve", write(sketch, by_hand), "-q") == model.data, "the commands give another model")
 
-    hinge = [Classifier(options={"features": 64, "loss": "hinge"}, sampleSize=2000).fit(train.repartition(n)) for n in (2, 5)]
-    check(hinge[0].data == hinge[1].data != model.data and "converged" in hinge[0].summary, f"{hinge[0].summary} {hinge[1].summary}")
+    hinge = Classifier(options={"features": 32, "loss": "hinge"}, sampleSize=1000).fit(train.repartition(2))
+    check("converged" in hinge.summary, hinge.summary)
 
     model.write().overwrite().save(str(directory / "model"))
     again = ClassifierModel.load(str(directory / "model"))
     check(again.data == model.data and again.getInputCols() == model.getInputCols(), "a saved model is another one")
     svm.write().overwrite().save(str(directory / "svm"))
     check(Classifier.load(str(directory / "svm")).getOrDefault("options") == {"features": 64}, "a saved estimator is another one")
-    whole = Pipeline(stages=[svm]).fit(train)
     whole.write().overwrite().save(str(directory / "pipeline"))
     out = PipelineModel.load(str(directory / "pipeline")).transform(train)
     check(out.filter("error IS NOT NULL").count() == bad, "bad rows have an error")
@@ -298,7 +295,7 @@ def fit(spark, directory, events):
     accuracy = MulticlassClassificationEvaluator(metricName="accuracy").evaluate(good)
     auc = BinaryClassificationEvaluator().evaluate(good)
     check(accuracy > 0.85 and auc > 0.85, f"accuracy {accuracy}, AUC {auc}")
-    print(f"fit: {len(events):,} rows in 1, 7 and 3 partitions, and the commands: the same model to the bit; accuracy {accuracy:.4f}, AUC {auc:.4f}")
+    print(f"fit: {len(events):,} rows in 1 and 7 partitions, and the commands: the same model to the bit; accuracy {accuracy:.4f}, AUC {auc:.4f}")
 
 
 class Processor:
@@ -398,7 +395,7 @@ def write(path, data):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--master", default="local-cluster[2,1,1024]")
-    ap.add_argument("--events", type=int, default=24000)
+    ap.add_argument("--events", type=int, default=16000)
     ap.add_argument("--only", choices=["batch", "stream", "fit"])
     ap.add_argument("--figures", type=int, metavar="ROWS")
     ap.add_argument("program")
@@ -419,7 +416,7 @@ def main():
             first.write_text("\n".join(map(json.dumps, good)))
             program("replay", first, "--label", "fraud", "--learner", "online", "--model", m, "-q")
         lines = [json.dumps({k: v for k, v in e.items() if k != "fraud"}).encode() for e in events]
-        spark = session(args.master, directory)
+        spark = session(args.master, directory, not args.figures)
         try:
             if args.figures:
                 figures(spark, directory, args.figures, processor)
