@@ -79,8 +79,9 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 		return nil, err
 	}
 	l := &Learner{Buffer: b, opt: o, seed: env.Seed}
+	levels := len(ladder(o.Alpha0, o.AlphaMin, o.Beta))
 	l.s = solver{
-		opt: &l.opt, data: &data{bias: o.Bias}, alphas: ladder(o.Alpha0, o.AlphaMin, o.Beta),
+		opt: &l.opt, data: &data{bias: o.Bias}, alphas: ladder(o.Alpha0, min(o.AlphaMin, leastAlpha), o.Beta), levels: levels,
 		objective: math.NaN(), gap: math.NaN(), slope: math.NaN(), length: math.NaN(),
 	}
 	return l, nil
@@ -177,7 +178,7 @@ func (l *Learner) regularise() {
 func (l *Learner) supported() int {
 	want := max(l.opt.AlphaMin, float64(max(l.s.support(), 1))/float64(l.n))
 	best, least := 0, math.Inf(1)
-	for k, a := range l.s.alphas {
+	for k, a := range l.s.alphas[:l.s.levels] {
 		if r := max(a/want, want/a); r < least {
 			best, least = k, r
 		}
@@ -197,12 +198,13 @@ func (l *Learner) iterate() {
 	}
 	l.step++
 	l.iters++
-	if l.s.k > l.goal() || l.iters >= l.opt.Steps {
-		if l.s.k <= l.goal() {
+	solved := l.s.k > l.goal() && (!l.full || l.s.certified() || l.s.k == len(l.s.alphas))
+	if solved || l.iters >= l.opt.Steps {
+		if !solved {
 			l.limited++
 		}
 		l.solving = false
-		l.settled = l.full && l.s.k > l.goal()
+		l.settled = l.full && solved
 		l.solved++
 	}
 }
@@ -210,7 +212,7 @@ func (l *Learner) iterate() {
 // goal returns the last level of the present solve.
 func (l *Learner) goal() int {
 	if l.full {
-		return len(l.s.alphas) - 1
+		return l.s.levels - 1
 	}
 	return l.supported()
 }

@@ -13,6 +13,10 @@ const (
 	// is left out of the Hessian. φ'' falls like (u/α)⁻³, so those left out sum to
 	// 5·10⁻⁵ of the whole if margins are spread evenly.
 	negligible = 1e-6
+	// leastAlpha is the smoothing of the last level that may be solved for a
+	// certificate, and certifyingEta the factor of η for it (see eta).
+	leastAlpha    = 1e-6
+	certifyingEta = 1e-4
 )
 
 // work counts the cost of a solve.
@@ -36,6 +40,7 @@ type solver struct {
 	opt *options
 	*data
 	alphas []float64
+	levels int // levels down to alpha_min; the rest are for a certificate
 
 	lambda, mu float64
 
@@ -111,7 +116,7 @@ func (s *solver) newton() bool {
 	for _, j := range s.set {
 		slope += float64(s.d[j] * s.g[j])
 	}
-	if math.Abs(slope) < s.opt.Eta*alpha {
+	if math.Abs(slope) < s.eta()*alpha {
 		added := s.enlarge()
 		if added == 0 {
 			s.slope = slope
@@ -128,6 +133,21 @@ func (s *solver) newton() bool {
 	}
 	s.steps++
 	return true
+}
+
+// certified reports whether the gap is small enough to end a full solve. The paper
+// ends at α_min whatever the gap, and preset paper with it, as does μ = 0.
+func (s *solver) certified() bool {
+	return s.mu == 0 || s.opt.KKT != "final" || !(s.gap > precise*s.objective)
+}
+
+// eta is η; from α_min on it is smaller as long as there is no certificate, because
+// with a small λ the gap is far more sensitive to the gradient than f is.
+func (s *solver) eta() float64 {
+	if s.k < s.levels-1 || s.certified() {
+		return s.opt.Eta
+	}
+	return certifyingEta * s.opt.Eta
 }
 
 // measure computes objective and gap from the point. The dual value of θ_i =
