@@ -47,6 +47,7 @@ type ascent struct {
 	f       float64   // of best
 	value   float64   // of the dual
 	visited int       // number of examples visited
+	free    float64   // number of θ_i between their bounds
 	face    face
 }
 
@@ -96,7 +97,7 @@ func (s *solver) ascend(seed uint64, goal int) bool {
 	a, r := &s.ascent, rng.New(seed, "l1smooth/ascent")
 	s.mount()
 	since, least := 0, math.Inf(1)
-	wide := s.wide()
+	wide, free := s.wide(), 0.0
 	for rounds := 0; ; rounds++ {
 		before, value := a.visited, a.value
 		for e := 0; a.visited < before+round*s.n && len(a.list) > 0 && !(wide && e == roundEpochs); e++ {
@@ -104,7 +105,9 @@ func (s *solver) ascend(seed uint64, goal int) bool {
 			s.epoch()
 		}
 		s.certify()
-		if wide && a.f-a.value > precise*a.f && rounds > 0 && a.settled() && s.newtonDual() {
+		steady := rounds > 0 && math.Abs(a.free-free) <= settled*a.free
+		free = a.free
+		if wide && steady && a.f-a.value > precise*a.f && s.newtonDual() {
 			s.certify()
 		}
 		gap := a.f - a.value
@@ -154,7 +157,7 @@ func (s *solver) mount() {
 		a.curve[i] = float64(c*b.weight.At(at)) * (b.norm2(at) + float64(s.bias*s.bias))
 	}
 	a.lo, a.hi, a.visited = math.Inf(-1), math.Inf(1), 0
-	a.face.free, a.face.damping = 0, firstDamping
+	a.face.damping = firstDamping
 	copy(a.w, s.w)
 	a.f = math.Inf(1)
 	s.certify()
@@ -209,7 +212,7 @@ func (s *solver) epoch() {
 	}
 }
 
-// certify computes u, f and the dual value.
+// certify computes u, f, the dual value and the number of free θ_i.
 func (s *solver) certify() {
 	a := &s.ascent
 	t := s.sum(nil, s.nnz, func(b *block, at int, _ []float64, t *totals) {
@@ -219,12 +222,16 @@ func (s *solver) certify() {
 			u[i] = 1 - float64(y*u[i])
 			t[0] += float64(b.weight.At(i) * max(u[i], 0))
 			t[1] += float64(b.weight.At(i) * a.theta[at+i])
+			if theta := a.theta[at+i]; theta > 0 && theta < 1 {
+				t[2]++
+			}
 		}
 	})
 	s.passes++
 	square, norm := norms(a.w)
 	ridge := float64(s.lambda / 2 * square)
 	a.value = t[1]/s.mass - ridge
+	a.free = t[2]
 	if f := ridge + t[0]/s.mass + float64(s.mu*norm); f < a.f {
 		a.f = f
 		copy(a.best, a.w)
@@ -268,16 +275,8 @@ func soft(v, l float64) float64 { return max(v-l, 0) + min(v+l, 0) }
 
 // norm2 returns ‖x_i‖².
 func (b *block) norm2(i int) (s float64) {
-	var val []float32
-	if b.width > 0 {
-		val = b.val[i*b.width : (i+1)*b.width]
-	} else if idx, v := b.row(i); v == nil {
-		return float64(len(idx))
-	} else {
-		val = v
-	}
-	for _, v := range val {
-		s += float64(float64(v) * float64(v))
+	for _, v := range b.values(i) {
+		s += float64(v * v)
 	}
 	return s
 }

@@ -1,17 +1,13 @@
 package l1smooth
 
-import (
-	"math"
-
-	"github.com/streamsvm/streamsvm/internal/vec"
-)
+import "math"
 
 const (
 	// faceProducts bounds the products with the matrix in a step of face.
 	faceProducts = 80
-	// settledShare is the relative change of the number of free θ_i between two
-	// rounds below which a step in them is worth its cost.
-	settledShare = 0.02
+	// settled is the relative change of the number of free θ_i in a round below
+	// which a step in them is worth its cost.
+	settled = 0.02
 	// Bounds of the damping, relative to the diagonal, and its first value.
 	leastDamping, firstDamping, mostDamping = 1e-9, 1e-2, 10
 )
@@ -23,25 +19,12 @@ type face struct {
 	val            []float32
 	scale          []float64 // y_i over the norm
 	unit           []float64 // change of θ_i for a change of τ_k by 1
-	tau, r, p, out []float64
-	at             []int32
-	v, z           []float64
-	theta          []float64
-	free           int     // number of free θ_i at the last look
-	damping        float64 // see newtonDual
-}
-
-// settled reports whether the set of free θ_i has stopped changing much.
-func (a *ascent) settled() bool {
-	n := 0
-	for _, t := range a.theta {
-		if t > 0 && t < 1 {
-			n++
-		}
-	}
-	change := n - a.face.free
-	a.face.free = n
-	return math.Abs(float64(change)) <= settledShare*float64(n)
+	cg                       // r, and τ as x
+	all            []int32   // 0, 1, …
+	at             []int32   // the column of each feature, or −1
+	v              []float64 // Bᵀ times a vector
+	theta, next    []float64 // θ and z to try
+	damping        float64   // see newtonDual
 }
 
 // newtonDual does a Newton step of the dual problem in the free θ_i, those
@@ -58,38 +41,34 @@ func (a *ascent) settled() bool {
 func (s *solver) newtonDual() bool {
 	f, a := &s.ascent.face, &s.ascent
 	s.submatrix()
-	n := len(f.rows)
-	if n == 0 {
-		return false
-	}
 	s.dampedCG()
 	l, c := s.mu/s.lambda, s.lambda*s.mass
-	f.theta = resize(f.theta, n)
+	f.theta = resize(f.theta, len(f.rows))
 	for t := 1.0; t > 1e-3; t /= 2 {
-		f.z = append(f.z[:0], a.z...)
+		f.next = append(f.next[:0], a.z...)
 		var sum float64
 		for k, i := range f.rows {
 			b, at := s.example(int(i))
 			old, v := a.theta[i], b.weight.At(at)
-			f.theta[k] = min(max(old+float64(t*float64(f.tau[k]*f.unit[k])), 0), 1)
+			f.theta[k] = min(max(old+float64(t*float64(f.x[k]*f.unit[k])), 0), 1)
 			change := float64(v * (f.theta[k] - old))
 			if change == 0 {
 				continue
 			}
 			sum += change
 			step := float64(change*b.y[at]) / c
-			b.axpy(f.z, at, step)
-			f.z[0] += float64(step * s.bias)
+			b.axpy(f.next, at, step)
+			f.next[0] += float64(step * s.bias)
 		}
 		rise := sum / s.mass
-		for j, z := range f.z {
+		for j, z := range f.next {
 			w, old := soft(z, l), a.w[j]
 			rise -= float64(s.lambda / 2 * float64((w-old)*(w+old)))
 		}
 		if !(rise > 0) {
 			continue
 		}
-		copy(a.z, f.z)
+		copy(a.z, f.next)
 		for j, z := range a.z {
 			a.w[j] = soft(z, l)
 		}
@@ -122,7 +101,8 @@ func (s *solver) submatrix() {
 	}
 	f.v = resize(f.v, int(active))
 	f.rows, f.end, f.idx, f.val = f.rows[:0], f.end[:0], f.idx[:0], f.val[:0]
-	f.scale, f.unit, f.r = f.scale[:0], f.unit[:0], f.r[:0]
+	f.scale, f.unit, f.all = f.scale[:0], f.unit[:0], f.all[:0]
+	f.clear(s.n)
 	for i, theta := range a.theta {
 		if !(theta > 0 && theta < 1) {
 			continue
@@ -132,7 +112,11 @@ func (s *solver) submatrix() {
 		if k := f.at[0]; k >= 0 && s.bias != 0 {
 			f.idx, f.val = append(f.idx, k), append(f.val, float32(s.bias))
 		}
-		b.restrict(f, at)
+		for j, v := range b.values(at) {
+			if k := f.at[j+1]; k >= 0 && v != 0 {
+				f.idx, f.val = append(f.idx, k), append(f.val, float32(v))
+			}
+		}
 		var square float64
 		for _, v := range f.val[from:] {
 			square += float64(float64(v) * float64(v))
@@ -143,63 +127,30 @@ func (s *solver) submatrix() {
 		norm := math.Sqrt(square)
 		u := 1 - float64(b.y[at]*(float64(a.w[0]*s.bias)+b.dot(a.w, at)))
 		f.rows, f.end = append(f.rows, int32(i)), append(f.end, int32(len(f.idx)))
-		f.scale, f.r = append(f.scale, b.y[at]/norm), append(f.r, u/norm)
+		k := len(f.all)
+		f.all, f.scale = append(f.all, int32(k)), append(f.scale, b.y[at]/norm)
+		f.r[k], f.diag[k] = u/norm, 1
 		f.unit = append(f.unit, float64(s.lambda*s.mass)/float64(b.weight.At(at)*norm))
 	}
 }
 
-// restrict appends the active features of row i.
-func (b *block) restrict(f *face, i int) {
-	if b.width > 0 {
-		for j, v := range b.val[i*b.width : (i+1)*b.width] {
-			if k := f.at[j+1]; k >= 0 && v != 0 {
-				f.idx, f.val = append(f.idx, k), append(f.val, v)
-			}
-		}
-		return
-	}
-	idx, val := b.row(i)
-	for e, j := range idx {
-		if k := f.at[j+1]; k >= 0 {
-			v := float32(1)
-			if val != nil {
-				v = val[e]
-			}
-			f.idx, f.val = append(f.idx, k), append(f.val, v)
-		}
-	}
-}
-
-// dampedCG sets tau to an approximate solution of (B Bᵀ + damping) tau = r by
-// conjugate gradients. It is rough while the damping is strong.
+// dampedCG solves (B Bᵀ + damping) τ = r by conjugate gradients, roughly while the
+// damping is strong.
 func (s *solver) dampedCG() {
 	f := &s.ascent.face
-	n := len(f.rows)
-	f.tau, f.p, f.out = resize(f.tau, n), append(f.p[:0], f.r...), resize(f.out, n)
-	clear(f.tau)
-	norm := vec.Dot64(f.r, f.r)
 	tolerance := cgTolerance
 	if f.damping >= firstDamping {
 		tolerance = 0.1
 	}
-	stop := float64(float64(tolerance*tolerance) * norm)
-	for range faceProducts {
-		if !(norm > stop) {
-			return
-		}
-		s.products++
+	s.products += f.solve(f.all, faceProducts, tolerance, f.damping, func(out, p []float64) {
 		clear(f.v)
 		from := int32(0)
 		for k, end := range f.end {
-			c, idx, val := float64(f.p[k]*f.scale[k]), f.idx[from:end], f.val[from:end]
+			c, idx, val := float64(p[k]*f.scale[k]), f.idx[from:end], f.val[from:end]
 			for e, v := range val {
 				f.v[idx[e]] += float64(c * float64(v))
 			}
 			from = end
-		}
-		curve := vec.Dot64(f.v, f.v) + float64(f.damping*vec.Dot64(f.p, f.p))
-		if !(curve > 0) {
-			return
 		}
 		from = 0
 		for k, end := range f.end {
@@ -208,15 +159,8 @@ func (s *solver) dampedCG() {
 			for e, v := range val {
 				sum += float64(f.v[idx[e]] * float64(v))
 			}
-			f.out[k] = float64(sum*f.scale[k]) + float64(f.damping*f.p[k])
+			out[k] = float64(sum * f.scale[k])
 			from = end
 		}
-		step, last := norm/curve, norm
-		vec.Axpy64(step, f.p, f.tau)
-		vec.Axpy64(-step, f.out, f.r)
-		norm = vec.Dot64(f.r, f.r)
-		for k, r := range f.r {
-			f.p[k] = r + float64(norm/last*f.p[k])
-		}
-	}
+	})
 }
