@@ -36,11 +36,14 @@ import (
 // resolve nothing but noise (section 3). Finish goes down to AlphaMin.
 //
 // Departures: where the printed algorithms do not work they are corrected, see
-// docs/measured/l1smooth.md. With KKT final, weights are activated at the last
-// level as long as any violates optimality. Examples far from the margin are left
-// out of the Hessian. Large Newton systems are solved by conjugate gradients. Where
-// Newton systems are expensive, dual coordinate ascent comes first (see ascent), as
-// one iteration, and usually solves the problem to a gap of a thousandth.
+// docs/measured/l1smooth.md. With KKT final, weights are activated at the last level
+// as long as any violates optimality, and Finish goes on beyond AlphaMin, with a
+// smaller η, until the relative gap is a thousandth (see eta; the paper has no
+// certificate). Examples far from the margin are left out of the Hessian. Large
+// Newton systems are solved by conjugate gradients. Where Newton systems are
+// expensive, dual coordinate ascent comes first (see ascent), as one iteration. On
+// wide data with the l1 term it alternates with Newton steps on the dual (see
+// newtonDual) and solves the problem to a relative gap of a thousandth.
 //
 // Cost of an iteration: two or three passes over the buffer, a Hessian over the
 // examples near the margin, and |A|³/6 for the system. Memory: the buffer, twice
