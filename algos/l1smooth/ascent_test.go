@@ -239,3 +239,86 @@ func TestWideState(t *testing.T) {
 		}
 	}
 }
+
+// TestNewtonDual: steps in the free θ_i keep the bounds and raise the dual value;
+// a full one without damping puts the free examples on the margin, and with these
+// steps ascent comes to the optimum in few epochs, with bounds that hold.
+func TestNewtonDual(t *testing.T) {
+	for name, xs := range map[string][]*stream.Example{"sparse": wide(150), "dense": random(rand.New(rand.NewPCG(6, 40)), 100, 200, 0.3, 0)} {
+		for i := range xs {
+			if i%3 == 0 {
+				xs[i].Weight = 2.5
+			}
+		}
+		l, p := ready(t, xs, map[string]string{"c": "30", "l1": "0.1"})
+		s, a := &l.s, &l.s.ascent
+		v := make([]float64, len(xs))
+		for i := range xs {
+			v[i] = 1
+			if i%3 == 0 {
+				v[i] = 2.5
+			}
+		}
+		s.mount()
+		epochs, last := 0, 0.0
+		for a.f-a.value > 1e-6*a.f && epochs < 60 {
+			for range 5 {
+				s.epoch()
+				epochs++
+			}
+			s.certify()
+			before := a.value
+			if s.newtonDual() {
+				s.certify()
+				if !(a.value > before-1e-15) {
+					t.Fatalf("%s: the dual value fell from %g to %g", name, before, a.value)
+				}
+			}
+			if slices.Min(a.theta) < 0 || slices.Max(a.theta) > 1 {
+				t.Fatalf("%s: θ from %g to %g", name, slices.Min(a.theta), slices.Max(a.theta))
+			}
+			w, value := p.dualOf(a.theta, v)
+			for j := range w {
+				if math.Abs(w[j]-a.w[j]) > 1e-9*(1+math.Abs(w[j])) {
+					t.Fatalf("%s: w[%d] = %g, but θ says %g", name, j, a.w[j], w[j])
+				}
+			}
+			if math.Abs(value-a.value) > 1e-11 || a.value < last-1e-14 || a.f < value-1e-12 {
+				t.Fatalf("%s: dual value %g, %g by definition, %g before; f %g", name, a.value, value, last, a.f)
+			}
+			last = a.value
+			s.recall()
+		}
+		if !(a.f-a.value <= 1e-6*a.f) {
+			t.Errorf("%s: gap %g of %g after %d epochs", name, a.f-a.value, a.f, epochs)
+		}
+	}
+}
+
+// TestWideCertificate: the certificate of the path for wide data is at most a
+// thousandth, and true according to optima by another method.
+func TestWideCertificate(t *testing.T) {
+	xs := sparse(random(rand.New(rand.NewPCG(7, 40)), 100, 300, 0, 0.9))
+	for _, c := range []string{"0.1", "10"} {
+		for _, l1 := range []string{"0.1", "1"} {
+			l, p := ready(t, xs, map[string]string{"start": "dual", "c": c, "l1": l1, "direct": "100"})
+			if !l.s.wide() {
+				t.Fatal("not wide")
+			}
+			for l.solving {
+				l.iterate()
+			}
+			f := p.value(l.s.w, 0)
+			if l.s.steps > 0 || !(l.s.gap <= 1e-3*f) || math.Abs(f-l.s.objective) > 1e-12 {
+				t.Errorf("c %s, l1 %s: %d steps, f = %g, reported %g with a gap of %g", c, l1, l.s.steps, f, l.s.objective, l.s.gap)
+			}
+			newton, _ := ready(t, xs, map[string]string{"c": c, "l1": l1, "alpha_min": "1e-7", "eta": "1e-3"})
+			for newton.solving {
+				newton.iterate()
+			}
+			if best := p.value(newton.s.w, 0); f-l.s.gap > best+1e-12 || f > best+l.s.gap+1e-6*best {
+				t.Errorf("c %s, l1 %s: f = %g, gap %g; Newton comes to %g", c, l1, f, l.s.gap, best)
+			}
+		}
+	}
+}

@@ -196,7 +196,7 @@ func TestWarmStart(t *testing.T) {
 			t.Errorf("%s: %.1f iterations a solution, %d from nothing", keep, mean, again.iters)
 		}
 		best, f := p.value(cold.s.w, 0), p.value(l.s.w, 0)
-		last := l.s.alphas[len(l.s.alphas)-1]
+		last := l.s.alphas[l.s.levels-1]
 		if f > best+10*last || f < best-1e-5 {
 			t.Errorf("%s: f = %g on the stream, %g from nothing", keep, f, best)
 		}

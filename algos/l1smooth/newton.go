@@ -13,6 +13,10 @@ const (
 	// is left out of the Hessian. φ'' falls like (u/α)⁻³, so those left out sum to
 	// 5·10⁻⁵ of the whole if margins are spread evenly.
 	negligible = 1e-6
+	// leastAlpha is the smoothing of the last level that may be solved for a
+	// certificate, and certifyingEta the factor of η for it (see eta).
+	leastAlpha    = 1e-6
+	certifyingEta = 1e-4
 )
 
 // work counts the cost of a solve.
@@ -36,6 +40,7 @@ type solver struct {
 	opt *options
 	*data
 	alphas []float64
+	levels int // levels down to alpha_min; the rest are for a certificate
 
 	lambda, mu float64
 
@@ -111,7 +116,7 @@ func (s *solver) newton() bool {
 	for _, j := range s.set {
 		slope += float64(s.d[j] * s.g[j])
 	}
-	if math.Abs(slope) < s.opt.Eta*alpha {
+	if math.Abs(slope) < s.eta()*alpha {
 		added := s.enlarge()
 		if added == 0 {
 			s.slope = slope
@@ -130,9 +135,25 @@ func (s *solver) newton() bool {
 	return true
 }
 
+// certified reports whether the gap is small enough to end a full solve. The paper
+// ends at α_min whatever the gap, and preset paper with it, as does μ = 0.
+func (s *solver) certified() bool {
+	return s.mu == 0 || s.opt.KKT != "final" || s.gap <= precise*s.objective
+}
+
+// eta is η; from α_min on it is smaller as long as there is no certificate, because
+// with a small λ the gap is far more sensitive to the gradient than f is.
+func (s *solver) eta() float64 {
+	if s.k < s.levels-1 || s.certified() {
+		return s.opt.Eta
+	}
+	return certifyingEta * s.opt.Eta
+}
+
 // measure computes objective and gap from the point. The dual value of θ_i =
 // φ_α'(u_i) is mean θ − ‖S_μ(v)‖²/(2λ), v = 1/N Σ θ_i y_i x_i being minus the
-// gradient of the loss. Without ridge, θ is shrunk until ‖v‖_∞ ≤ μ.
+// gradient of the loss. Where the ridge is weak or 0, θ shrunk until ‖v‖_∞ ≤ μ has a
+// greater one.
 func (s *solver) measure() {
 	square, norm := norms(s.w)
 	var excess, most float64
@@ -144,17 +165,17 @@ func (s *solver) measure() {
 		}
 	}
 	s.objective = float64(s.lambda/2*square) + s.pt.hinge + float64(s.mu*norm)
-	switch {
-	case s.lambda > 0:
-		s.gap = max(0, s.objective-(s.pt.theta-excess/(2*s.lambda)))
-	case s.mu > 0:
-		shrink := 1.0
-		if most > s.mu {
-			shrink = s.mu / most
+	bound := math.NaN()
+	if s.lambda > 0 {
+		bound = s.pt.theta - excess/(2*s.lambda)
+	}
+	if s.mu > 0 {
+		if shrunk := float64(min(1, s.mu/most) * s.pt.theta); !(bound >= shrunk) {
+			bound = shrunk
 		}
-		s.gap = max(0, s.objective-float64(shrink*s.pt.theta))
-	default:
-		s.gap = math.NaN()
+	}
+	if s.gap = s.objective - bound; s.gap < 0 {
+		s.gap = 0
 	}
 }
 

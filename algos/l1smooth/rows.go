@@ -1,6 +1,8 @@
 package l1smooth
 
 import (
+	"iter"
+
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/internal/weight"
@@ -89,6 +91,30 @@ func (b *block) row(i int) (idx []int32, val []float32) {
 		val = b.val[from:to]
 	}
 	return b.idx[from:to], val
+}
+
+// values yields the features of row i, with zeros if the block is dense.
+func (b *block) values(i int) iter.Seq2[int, float64] {
+	return func(yield func(int, float64) bool) {
+		if b.width > 0 {
+			for j, v := range b.val[i*b.width : (i+1)*b.width] {
+				if !yield(j, float64(v)) {
+					return
+				}
+			}
+			return
+		}
+		idx, val := b.row(i)
+		for k, j := range idx {
+			v := 1.0
+			if val != nil {
+				v = float64(val[k])
+			}
+			if !yield(int(j), v) {
+				return
+			}
+		}
+	}
 }
 
 // dots sets s[i] = ⟨w, (bias, x_i)⟩. The order of summation depends only on the

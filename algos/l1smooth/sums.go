@@ -243,18 +243,7 @@ func (d *data) diagonal(out, h []float64, least float64) {
 				continue
 			}
 			out[0] += float64(h * float64(d.bias*d.bias))
-			if b.width > 0 {
-				for j, v := range b.val[i*b.width : (i+1)*b.width] {
-					out[j+1] += float64(h * float64(float64(v)*float64(v)))
-				}
-				continue
-			}
-			idx, val := b.row(i)
-			for k, j := range idx {
-				v := 1.0
-				if val != nil {
-					v = float64(val[k])
-				}
+			for j, v := range b.values(i) {
 				out[j+1] += float64(h * float64(v*v))
 			}
 		}

@@ -27,7 +27,7 @@ var golden = map[string]string{
 	"frs3vm":   "8b58f9b45838acef",
 	"lssvm":    "eea24741b39360a0",
 	"online":   "39b1e27021985ad3",
-	"l1smooth": "d45fd25c1562786c",
+	"l1smooth": "0238705ee33f9dce",
 	"svrg-sd":  "81302c04913db621",
 	"saga-sd":  "df940babfd695d3e",
 	"ridge":    "b515ee6d8d2250a6",
