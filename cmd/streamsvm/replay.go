@@ -211,7 +211,9 @@ func (r *replay) prepare(ctx context.Context) error {
 	job.Tolerance = trainer.Tolerance(r.tolerance)
 	job.Checkpoints = trainer.Checkpoints{Dir: r.checkpoint, Every: r.checkpointEvery, Interval: -1}
 	job.Open = func(_ context.Context, from stream.Offsets) (stream.Source, error) { return r.open(from, r.passes) }
-	if r.shuffle != 0 || r.holdout > 0 {
+	// Standard input is read once, but looked at more often.
+	again := slices.Contains(r.files, "-") && (job.Discovery != nil || r.labelled >= 0)
+	if r.shuffle != 0 || r.holdout > 0 || again {
 		src, err := r.openFiles(r.files, nil, 1)
 		if err != nil {
 			return err
@@ -274,11 +276,14 @@ func (r *replay) discover(ctx context.Context) error {
 
 // open returns the stream from the given offsets on.
 func (r *replay) open(start stream.Offsets, passes int) (stream.Source, error) {
-	if r.shuffle == 0 && r.holdout == 0 {
+	if r.recs == nil {
 		return r.openFiles(r.files, start, passes)
 	}
 	var names []string
 	for _, f := range r.files {
+		if f == "-" {
+			f = "stdin"
+		}
 		names = append(names, filepath.Base(f))
 	}
 	return newMemory(r.recs, strings.Join(names, "+"), passes, start), nil

@@ -311,3 +311,23 @@ func TestPredictFromStandardInput(t *testing.T) {
 		t.Errorf("standard input is scored otherwise than a file: %v", err)
 	}
 }
+
+// TestReplayOfStandardInput: replay looks at the first records before it learns from
+// them, which standard input gives only once.
+func TestReplayOfStandardInput(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stdin") // the name is part of the state
+	must(t, "generate", "moons", "--count", "300", "--codec", "json", "--out", path, "-q")
+	args := []string{"--codec", "json", "--learner", "online", "--json", "-", "-q"}
+	want := decode[result](t, must(t, append([]string{"replay", path}, args...)...))
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"replay", "-"}, args...)...)
+	cmd.Env, cmd.Stdin = append(os.Environ(), "STREAMSVM_TEST_MAIN=1"), f
+	got, err := cmd.Output()
+	if err != nil || want.StateHash == "" || decode[result](t, string(got)).StateHash != want.StateHash {
+		t.Errorf("standard input gives another state than a file: %v", err)
+	}
+}
