@@ -61,9 +61,9 @@
 // with each version, judged by the log loss in its life, and mixed by a Hedge that counts
 // a version like 250 examples. How far a version may go from the rates of the classes is
 // learned from all versions so far (caps), so that in the long run none of it is worse than
-// those rates. As all rules are linear in L, but for fixed share, the model stays small
-// (ensemble). Experts that hardly count are left out, and the kernel SVM
-// m is published alone where that costs at most 1 % of the log loss.
+// those rates; the first dozen versions stay closer to them. As all rules are linear in L,
+// but for fixed share, the model stays small (ensemble). Experts that hardly count are left
+// out, and the kernel SVM m is published alone where that costs at most 1 % of the log loss.
 //
 // The age is the interval that algos.Env.PublishEvery gives, 2,500 examples if it is 0.
 // Before the first version of that age, versions live from each power of two to the next.

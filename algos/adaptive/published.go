@@ -16,8 +16,10 @@ import (
 // to the examples since.
 //
 // As the learner must be a function of the stream, its versions are not those that
-// happen to be published: one is taken at 64 examples, at each doubling while that is
-// less than the interval between versions, and then at multiples of the interval.
+// happen to be published: one is taken at 64 examples, at each doubling up to three
+// quarters of the interval between versions, and then at multiples of the interval. The
+// last of the doublings therefore lives for a quarter of the interval at least, long enough
+// to show a change that a full interval would contain.
 //
 // Several rules propose weights, which are frozen for the life of a version.
 // The rules are judged by the log loss of their frozen weights, which is what a
@@ -26,10 +28,11 @@ const (
 	defaultEvery = 2500 // examples between versions, where the trainer does not say
 	firstVersion = 64
 
-	effective   = 250   // examples that a version counts as, at most: they depend on one another
-	ageForget   = .0005 // of calibrations
+	effective   = 250   // examples that a version counts as where rules are compared, at most: they depend on one another
+	observed    = 2500  // and where calibrations and weights are learned
+	ageForget   = .0005 // of calibrations, per example that counts in full
 	ageSpread   = .01   // of the stack's weights
-	lossKeep    = .9999 // discount of an expert's losses, per example
+	lossForget  = .0001 // of an expert's losses, per example that counts in full
 	expertRate  = .2    // of the Hedge over experts
 	poolRate    = .03   // of the Hedge over rules
 	poolKeep    = .98   // discount of the rules' losses, per version
@@ -56,7 +59,8 @@ const (
 // A stream that jumps makes versions wrong that were sure. How far the log odds that are
 // published may be from those of the classes' rates is learned like the rules: caps[0]
 // stands for all of the distance f, c for c tanh(f/c), and a last one for none of it. The
-// first one begins with an advantage.
+// first one has an advantage that grows with the number of versions: a few versions that
+// were right say little about the next one.
 //
 // Nothing is forgotten here, and the rate of the Hedge falls as it errs (AdaHedge: de Rooij,
 // van Erven, Grünwald, Koolen, "Follow the leader if you can, Hedge if you must", JMLR 15,
@@ -65,7 +69,8 @@ const (
 var caps = [...]float64{0, 4, 3, 2, 1.5, 1, 0.5}
 
 const (
-	capPrior  = 3 // the advantage, in nats
+	capPrior  = 3 // the advantage, in nats, at most
+	capDoubt  = 3 // versions without which there is no advantage, and each nat of it takes as many more
 	numCaps   = len(caps) + 1
 	numJudged = numRules + numCaps
 )
@@ -177,7 +182,8 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 	if scores == nil || p.versions == 0 {
 		return
 	}
-	w := weight * min(1, effective/p.life())
+	share := min(1, observed/p.life())
+	w := weight * share
 	// The rules, as they were frozen.
 	x := logOddsOf(p.x, scores, p.own)
 	own, f := p.p, p.f // f is of the mixture
@@ -232,9 +238,9 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 		for k := range x {
 			p.g[k] = x[k][e]
 		}
-		p.losses[e] = float64(lossKeep*p.losses[e]) + float64(w*logLoss(p.g, y))
+		p.losses[e] = float64((1-float64(lossForget*share))*p.losses[e]) + float64(w*logLoss(p.g, y))
 	}
-	learnCalibrations(p.calibrators, scores, y, ageForget, w, p.p)
+	learnCalibrations(p.calibrators, scores, y, float64(ageForget*share), w, p.p)
 }
 
 // due reports whether a version is to be taken after so many examples.
@@ -255,7 +261,10 @@ func (p *published) take(examples uint64, own [][]*calibrator, stack *stack, sha
 	}
 	p.versions++
 	p.began, p.center = examples, center
-	p.next = min(2*examples, examples-examples%p.every+p.every)
+	p.next = 2 * examples
+	if p.next > p.every/4*3 {
+		p.next = examples - examples%p.every + p.every
+	}
 	p.own, p.aged = frozen(own), frozen(p.calibrators)
 	p.shrunk = p.shrink
 	p.proposals, p.mix = p.propose(stack, shares), p.mixture()
@@ -354,8 +363,9 @@ func (p *published) mixture() []float64 {
 	if len(p.x) > 1 {
 		losses[ruleShare] = math.MaxFloat64 // there is no such rule
 	}
+	advantage := min(capPrior, float64(p.versions)/capDoubt-1)
 	for i := range losses[numRules+1:] {
-		losses[numRules+1+i] += capPrior / rate
+		losses[numRules+1+i] += advantage / rate
 	}
 	return append(hedge(losses[:numRules], poolRate), hedge(losses[numRules:], rate)...)
 }
