@@ -68,6 +68,7 @@ type Learner struct {
 	heaviest float64             // weight of an example; 0: all were 1
 	heavy    [2]balance          // mean weights of the classes, −1 first
 	pending  []pendingPrediction // in order of the examples
+	labels   labels              // of a regression
 
 	batch    []input
 	recalled []*prediction
@@ -102,7 +103,13 @@ func newSized(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 // newExpertsOf returns a learner without a mixer.
 func newExpertsOf(env algos.Env, o options, s *sizes) (l *Learner, err error) {
 	l = &Learner{}
-	l.panel, err = makePanel(env, o, s, 0, l, func(x onePass) linearLearner { return &x })
+	held, newLinear := 0, func(x onePass) linearLearner { return &x }
+	if env.Task == algos.Regress {
+		held, newLinear = s.held, func(x onePass) linearLearner {
+			return &follower{onePass: x, absolute: o.Loss == "absolute", labels: &l.labels}
+		}
+	}
+	l.panel, err = makePanel(env, o, s, held, l, newLinear)
 	if err != nil {
 		return nil, err
 	}
@@ -210,6 +217,10 @@ func (l *Learner) compareMachines(p *prediction, y, weight float64) {
 	if cuts, _ := l.cutting.ChangePoints(); p.machine != 1+cuts {
 		return
 	}
+	if l.env.Task == algos.Regress {
+		l.compareNumbers(p, y, weight)
+		return
+	}
 	var by [k2048]float64
 	own := false
 	for e, x := range l.experts {
@@ -266,6 +277,9 @@ func (l *Learner) shift() float64 {
 // ensemble returns a view of the experts, without terms, and the place of each.
 func (l *Learner) ensemble() (m *ensemble, place []int) {
 	m = &ensemble{inputs: &l.inputs, seed: l.env.Seed, waves: l.waves}
+	if l.env.Task == algos.Regress {
+		m.limits = new(limits)
+	}
 	for _, e := range l.experts {
 		f := e.function()
 		if f == nil {
@@ -390,7 +404,7 @@ func (l *Learner) widen() {
 	fresh := l.newExperts()
 	for e := range l.experts {
 		switch l.experts[e].expert.(type) {
-		case *gradient, *nearExpert, *features:
+		case *gradient, *nearExpert, *features, *fitted:
 			l.experts[e] = fresh[e]
 		}
 	}

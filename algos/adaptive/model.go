@@ -25,25 +25,6 @@ type parts struct {
 	waves  *waves // nil: none
 }
 
-// parts returns a view of the experts.
-func (l *panel) parts(weights []float64) parts {
-	x := parts{weights: weights, inputs: &l.inputs, seed: l.env.Seed, waves: l.waves}
-	for e, m := range l.machines {
-		x.kernels[e] = m.part()
-	}
-	for _, o := range l.linear {
-		x.linear = append(x.linear, o.line())
-	}
-	return x
-}
-
-func (m *machine) part() *kernelFunction {
-	if m == nil {
-		return nil
-	}
-	return &kernelFunction{m.transform, m.model()}
-}
-
 // scoreMachines returns the machines' scores of xs, none for one that is not
 // there.
 func (m *parts) scoreMachines(xs []stream.Vec) (block [1 + k2048][]float64) {
@@ -70,6 +51,40 @@ func (m *parts) predict(scores []float64, xs []stream.Vec, unknown float64, done
 		linearScores(scores, m.linear, z, phi, unknown)
 		done(i)
 	}
+}
+
+// machineScores is scoresOf for machines: one that is not there predicts what the growing
+// one does.
+func machineScores(dst []float64, block *[1 + k2048][]float64, i int, unknown float64) {
+	dst[growing] = unknown
+	for e, scores := range block {
+		dst[e] = dst[growing]
+		if len(scores) > 0 {
+			dst[e] = scores[i]
+		}
+	}
+}
+
+// linearScores is scoresOf for the others.
+func linearScores[E interface{ score(stream.Vec) float64 }](dst []float64, linear []E, z, phi stream.Vec, unknown float64) {
+	for e, x := range linear {
+		if z := inputOf(l1+e, z, phi); z != nil {
+			dst[l1+e] = x.score(*z)
+		} else {
+			dst[l1+e] = unknown
+		}
+	}
+}
+
+// inputOf returns what a linear expert takes, nil for nothing yet.
+func inputOf(e int, z, phi stream.Vec) *stream.Vec {
+	switch {
+	case e < r1:
+		return &z
+	case phi.Val != nil:
+		return &phi
+	}
+	return nil
 }
 
 // info describes the experts, which have such names.
@@ -178,12 +193,8 @@ func decode(data []byte) (algos.Model, error) {
 	var m algos.Model
 	err := state.Decode(data, func(f *state.Fields) {
 		switch {
-		case f.Next(ensembleMembers):
+		case f.Next(ensembleMembers) || f.Next(ensembleLimits):
 			x := new(ensemble)
-			x.fields(f)
-			m = x
-		case f.Next(guesserWeights):
-			x := new(guesser)
 			x.fields(f)
 			m = x
 		default:

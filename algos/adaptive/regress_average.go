@@ -5,14 +5,14 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// average is the vote of a regression: the weighted mean of the predictions,
-// with weights by fixed share as in a vote. A loss is the squared or absolute
-// error in units of what the average's own has been of late, at most mostLoss,
-// and the learning rate is half of that at which the weights would be the
-// probabilities of experts with normal (Laplace) errors of that size: the mean of
-// several experts is often better than any of them.
+// average has weights of predictions by fixed share at several rates. A loss is the
+// squared or absolute error in units of what the weighted mean's own has been of late, at
+// most mostLoss, and the learning rate is half of that at which the weights would be the
+// probabilities of experts with normal (Laplace) errors of that size: the mean of several
+// experts is often better than any of them.
 type average struct {
 	absolute bool
 	shares
@@ -22,33 +22,30 @@ type average struct {
 
 const mostLoss = 16
 
-func newAverage(absolute bool) *average {
-	return &average{absolute: absolute, shares: newShares(priors(numGuessers))}
+func newAverage(absolute bool, n int) *average {
+	return &average{absolute: absolute, shares: newShares(uniform(n))}
 }
 
-// weighted returns Σ_e w_e f_e.
-func weighted(w, f []float64) float64 {
-	var sum float64
-	for e, v := range w {
-		sum += float64(v * f[e])
+func uniform(n int) []float64 {
+	p := make([]float64, n)
+	for e := range p {
+		p[e] = 1 / float64(n)
 	}
-	return sum
+	return p
 }
 
-func (c *average) error(f, y float64) float64 {
-	if c.absolute {
+func errorOf(absolute bool, f, y float64) float64 {
+	if absolute {
 		return math.Abs(f - y)
 	}
 	return float64((f - y) * (f - y))
 }
 
-// learn updates the weights with y, of which the experts predicted scores, and
-// their average f. What is predicted before the first label counts for nothing.
-func (c *average) learn(scores []float64, f, y float64) {
-	if c.n++; c.n == 1 {
-		return
-	}
-	c.loss += float64(max(0.02, 1/(c.n-1)) * (c.error(f, y) - c.loss))
+// learn updates the weights with y, for which the predictions were f and the weighted mean
+// was all.
+func (c *average) learn(f []float64, all, y, weight float64) {
+	c.n++
+	c.loss += float64(max(0.02, 1/c.n) * (errorOf(c.absolute, all, y) - c.loss))
 	if c.loss == 0 {
 		return
 	}
@@ -56,11 +53,11 @@ func (c *average) learn(scores []float64, f, y float64) {
 	if c.absolute {
 		rate = 0.5
 	}
-	var q [numGuessers]float64
-	for e, f := range scores {
-		q[e] = math.Exp(-rate * min(c.error(f, y)/c.loss, mostLoss))
+	q := make([]float64, len(f))
+	for e, f := range f {
+		q[e] = linear.ExpNeg(float64(weight * rate * min(errorOf(c.absolute, f, y)/c.loss, mostLoss)))
 	}
-	c.shares.learn(q[:], 1)
+	c.shares.learn(q, weight)
 }
 
 func (c *average) fields(f *state.Fields) {

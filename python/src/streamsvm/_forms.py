@@ -369,28 +369,19 @@ _EXPERTS = _MACHINES + _LINEAR + _IN_FEATURES
 
 
 class Panel(Form):
-    """Experts and their weights: of a classifier f(x) = log(p/(1−p)) with
-    p = Σ w_e p_e(x), of a regression f(x) = Σ w_e f_e(x)."""
+    """A classifier of an earlier version: f(x) = log(p/(1−p)), p = Σ w_e p_e(x)."""
 
     def __init__(self, data: bytes) -> None:
         f = Fields(data, "panel")
-        self._mixture = not f.next("average")
-        self._weights = f.floats("weights" if self._mixture else "average")
+        self._weights = f.floats("weights")
         n = len(self._weights)
-        if n not in ((1, _EXPERTS) if self._mixture else (_EXPERTS + 2,)):
+        if n not in (1, _EXPERTS):
             raise f.fail(f"weights: there are {n}")
         if (self._weights < 0).any() or abs(self._weights.sum() - 1) > 1e-6:
             raise f.fail("weights: their sum is not 1")
-        if self._mixture:
-            self._units = [(f.number("square"), f.number("slope")) for _ in range(n)]
-            if min(s for s, _ in self._units) < 0:
-                raise f.fail("square: it is negative")
-        self._unknown = self._last = 0.0
-        if not self._mixture:
-            f.group("labels")
-            f.number("count")
-            self._last, self._unknown = f.number("last"), f.number("mean")
-            f.number("m2")
+        self._units = [(f.number("square"), f.number("slope")) for _ in range(n)]
+        if min(s for s, _ in self._units) < 0:
+            raise f.fail("square: it is negative")
         self._machines: list[tuple[Transform, Form] | None] = []
         for _ in range(min(n, _MACHINES)):
             f.group("machine")
@@ -413,7 +404,7 @@ class Panel(Form):
         self._inputs.read_waves(f)
 
     def scores(self, x: Rows) -> F64:
-        said = np.full((len(x), _EXPERTS), self._unknown)
+        said = np.zeros((len(x), _EXPERTS))
         for e, m in enumerate(self._machines):
             if m:
                 said[:, e] = m[1].scores(m[0].apply(x))
@@ -423,9 +414,6 @@ class Panel(Form):
             square, slope = self._units[0]
             return np.asarray(slope * (said[:, 0] / (math.sqrt(square) if square > 0 else 1.0)))
         self._say_linear(x, said)
-        if not self._mixture:
-            ends = np.tile([self._last, self._unknown], (len(x), 1))
-            return np.asarray(np.hstack([said, ends]) @ self._weights)
         q = np.zeros(len(x))
         for w, (square, slope), s in zip(self._weights, self._units, said.T):
             u = (s / math.sqrt(square)).clip(-3, 3) if square else np.sign(s)
@@ -490,11 +478,13 @@ _NEAREST, _NEAR_LEAST, _NEAR_FEW, _NEAR_MANY, _NEAR_DIM = 5, 8, 512, 2048, 64
 
 
 class _Neighbours:
-    """The newest points, of which the nearest vote: those of all, or of the newest 512."""
+    """The newest points, of which the nearest vote: those of all, or of the newest 512. The
+    vote on numbers is their mean."""
 
     _labels = np.zeros(0)
 
-    def __init__(self, f: Fields) -> None:
+    def __init__(self, f: Fields, numbers: bool) -> None:
+        self._combine = _mean if numbers else _vote
         f.group("points")
         if not f.flag("there"):
             return
@@ -503,7 +493,7 @@ class _Neighbours:
         dim, n = f.integer("dim", 1, 1 << 31), f.integer("points", 1, _NEAR_MANY)
         cols, points = _listed(f, dim, n)
         self._labels, ahead = f.floats("y"), f.integer("next", 0, n - 1)
-        if len(self._labels) != n or ahead and n < _NEAR_MANY or (abs(self._labels) != 1).any():
+        if len(self._labels) != n or ahead and n < _NEAR_MANY or not numbers and (abs(self._labels) != 1).any():
             raise f.fail("points: lengths do not go together")
         # The first number of a point is half the square of its length, and no feature.
         first = int((cols[:1] == 0).sum())
@@ -526,19 +516,29 @@ class _Neighbours:
             s = part.sparse()
             square = s.total(s.val.astype(np.float64) ** 2)[:, None]
             d = np.maximum(square + self._points.norms[at] - 2 * self._points.values(part)[:, at], 0)
-            out[start:end] = _vote(np.where(d < 1e-10 * square, 0, d), self._labels[at])
+            out[start:end] = self._combine(np.where(d < 1e-10 * square, 0, d), self._labels[at])
         return out
 
 
-def _vote(d: F64, labels: F64) -> F64:
-    """The log odds by votes of the nearest points, given squared distances."""
+def _nearest(d: F64) -> tuple[I64, F64]:
+    """The nearest points and the weights of their votes, given squared distances."""
     rows, left = np.arange(len(d)), d.astype(np.float32)  # rounded, equal points are at the same distance
     near = np.empty((len(d), _NEAREST), np.int64)
     for k in range(_NEAREST):
         near[:, k] = left.argmin(axis=1)  # the first of several
         left[rows, near[:, k]] = np.inf
     distance = np.sqrt(d[rows[:, None], near])
-    w = 1 / (distance + distance[:, _NEAREST // 2, None] / 10 + 1e-9)
+    return near, 1 / (distance + distance[:, _NEAREST // 2, None] / 10 + 1e-9)
+
+
+def _mean(d: F64, labels: F64) -> F64:
+    near, w = _nearest(d)
+    return np.asarray((w * labels[near]).sum(axis=1) / w.sum(axis=1))
+
+
+def _vote(d: F64, labels: F64) -> F64:
+    """The log odds."""
+    near, w = _nearest(d)
     q = np.where(labels[near] > 0, w, 0).sum(axis=1) / w.sum(axis=1)
     return np.asarray(np.log((_NEAREST * q + 0.5) / (_NEAREST * (1 - q) + 0.5)))
 
@@ -549,10 +549,12 @@ _CAPS = (0, 4, 3, 2, 1.5, 1, 0.5)
 
 class Ensemble(Form):
     """f(x) = bias + Σ w L + v logit(Σ q σ(L)/Σ q), at most ±8, over terms of experts, whose
-    log odds L are a function of the score with two slopes."""
+    log odds L are a function of the score with two slopes. Of a regression f(x) = Σ w s, and
+    f and the scores s are limited to a range."""
 
     def __init__(self, data: bytes) -> None:
         f = Fields(data, "ensemble")
+        self._limits = (f.number("low"), f.number("high")) if f.next("low") else None
         n = f.integer("experts", 0, 64)
         self._inputs: _Inputs | None = None
         self._near: _Neighbours | None = None
@@ -560,7 +562,7 @@ class Ensemble(Form):
             self._inputs = _Inputs(f)
             self._inputs.read_waves(f)
             if f.flag("neighbours"):
-                self._near = _Neighbours(f)
+                self._near = _Neighbours(f, self._limits is not None)
         self._experts = [self._expert(f) for _ in range(n)]
         self._terms = []
         for _ in range(f.count("terms")):
@@ -608,6 +610,9 @@ class Ensemble(Form):
             if self._inputs.waves is not None:
                 views[_ON_PHI] = self._inputs.random_features(z)
         s = [m.scores(views[t] if isinstance(t, int) else t.apply(x)) for t, m in self._experts]
+        if self._limits is not None:
+            total = sum((t[5] * s[t[0]].clip(*self._limits) for t in self._terms), np.full(len(x), self._bias))
+            return np.asarray(total.clip(*self._limits))
         f, p, shares = np.full(len(x), self._bias), np.zeros(len(x)), 0.0
         for e, square, slope, outer, offset, weight, share in self._terms:
             u = (s[e] / math.sqrt(square)).clip(-4, 4) if square else np.sign(s[e])
@@ -664,5 +669,5 @@ def read(learner: str, data: bytes) -> Form:
     if learner in _FEATURES:
         return Features(data)
     if learner == "adaptive":
-        return Ensemble(data) if Fields(data, "ensemble").next("experts") else Panel(data)
+        return Panel(data) if Fields(data, "mixture").next("weights") else Ensemble(data)
     raise FormatError(f"models of the learner {learner!r} are not known to this version of the package")
