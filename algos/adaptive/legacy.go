@@ -1,6 +1,8 @@
 package adaptive
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
@@ -108,3 +110,49 @@ func (m *mixture) fields(f *state.Fields) {
 
 // AppendBinary appends the encoded model.
 func (m *mixture) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }
+
+// averageWeights is the first field of the regressions that earlier versions published.
+const averageWeights = "average"
+
+// averageFields reads one of those: a weighted mean of the panel's experts, of the last
+// number and of the mean.
+func averageFields(f *state.Fields) *ensemble {
+	var x parts
+	var y labels
+	f.Float64s(averageWeights, &x.weights)
+	f.Group("labels", func(f *state.Fields) {
+		f.Float64("count", &y.n)
+		f.Float64("last", &y.last)
+		f.Float64("mean", &y.mean)
+		f.Float64("m2", &y.m2)
+	})
+	if f.Err() == nil && len(x.weights) != numExperts+2 {
+		f.Fail(averageWeights, fmt.Errorf("%d weights", len(x.weights)))
+	}
+	if f.Err() != nil {
+		return nil
+	}
+	x.fields(f)
+	if f.Err() == nil {
+		f.Fail(averageWeights, errors.Join(x.check(), linear.Finite([]float64{y.last, y.mean})))
+	}
+	if f.Err() != nil {
+		return nil
+	}
+	m := &ensemble{inputs: x.inputs, seed: x.seed, waves: x.waves, limits: &limits{-math.MaxFloat32, math.MaxFloat32}}
+	for e, w := range x.weights {
+		at := member{"last", constant(y.last)}
+		switch {
+		case e > numExperts || e < l1 && x.kernels[growing] == nil || e >= r1 && e < numExperts && x.waves == nil:
+			at = member{"mean", constant(y.mean)}
+		case e < l1:
+			at = member{names[e], cmp.Or(x.kernels[e], x.kernels[growing])}
+		case e < r1:
+			at = member{names[e], &linearFunction{onZ, x.linear[e-l1].w, x.linear[e-l1].b}}
+		case e < numExperts:
+			at = member{names[e], &linearFunction{onPhi, x.linear[e-l1].w, x.linear[e-l1].b}}
+		}
+		m.members, m.terms = append(m.members, at), append(m.terms, term{member: e, weight: w})
+	}
+	return m
+}

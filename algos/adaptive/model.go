@@ -197,6 +197,8 @@ func decode(data []byte) (algos.Model, error) {
 			x := new(ensemble)
 			x.fields(f)
 			m = x
+		case f.Next(averageWeights):
+			m = averageFields(f)
 		default:
 			x := new(mixture)
 			x.fields(f)

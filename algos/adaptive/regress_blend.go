@@ -6,170 +6,61 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// The rules that propose weights for the next example. All weights sum to 1, so that a
-// blend does not depend on the origin and scale of the numbers.
-const (
-	numberShare  = iota // by fixed share
-	numberStack         // by recursive least squares
-	numberLeader        // the expert with the least loss of late
-	numberMean
-	numNumberRules
-)
-
-const (
-	numberSpread = 0.02  // of the stack's weights at first
-	numberKeep   = 0.999 // φ of the stack
-	leaderKeep   = 0.99  // discount of the experts' losses, per example
-)
-
-// blend weights the experts' predictions of a number: for the next example, and in
-// published for examples to come. Weights are proposed by several rules and mixed by
-// fixed share.
-type blend struct {
-	absolute  bool
-	labels    labels
-	share     *average // of the experts
-	stack     squares
-	losses    []float64 // of the experts, discounted
-	rules     *average
-	published *publishedNumbers
-
-	f []float64 // scratch: the experts' predictions
+// average has weights of predictions by fixed share at several rates. A loss is the
+// squared or absolute error in units of what the weighted mean's own has been of late, at
+// most mostLoss, and the learning rate is half of that at which the weights would be the
+// probabilities of experts with normal (Laplace) errors of that size: the mean of several
+// experts is often better than any of them.
+type average struct {
+	absolute bool
+	shares
+	n    float64 // predictions so far
+	loss float64 // their mean loss, of late
 }
 
-func newBlend(every int, experts []entry, absolute bool) *blend {
-	n := len(experts)
-	return &blend{
-		absolute: absolute, share: newAverage(absolute, n), stack: newSquares(n, numberSpread, numberKeep, absolute),
-		losses: make([]float64, n), rules: newAverage(absolute, numNumberRules), published: newPublishedNumbers(every, experts, absolute),
-		f: make([]float64, n),
-	}
+const mostLoss = 16
+
+func newAverage(absolute bool, n int) *average {
+	return &average{absolute: absolute, shares: newShares(uniform(n))}
 }
 
-// limits returns those of predictions by the numbers so far.
-func (b *blend) limits() *limits {
-	r := beyond * (b.labels.high - b.labels.low)
-	return &limits{b.labels.low - r, b.labels.high + r}
+func uniform(n int) []float64 { return slices.Repeat([]float64{1 / float64(n)}, n) }
+
+func errorOf(absolute bool, f, y float64) float64 {
+	if absolute {
+		return math.Abs(f - y)
+	}
+	return float64((f - y) * (f - y))
 }
 
-// predictions sets f to what the experts predict within the limits, the mean of the others
-// for those that have no prediction, and returns the mean; fallback if there is none.
-func predictions(f []float64, scores []score, within *limits, fallback float64) (mean float64) {
-	n := 0.0
-	for e, s := range scores {
-		if s.known() {
-			f[e] = within.clip(s.f)
-			n++
-			mean += float64((f[e] - mean) / n)
-		}
+// learn updates the weights with y, for which the predictions were f.
+func (c *average) learn(f []float64, y, weight float64) {
+	c.n++
+	c.loss += float64(max(0.02*min(weight, 1), 1/c.n) * (errorOf(c.absolute, dot(c.weights(), f), y) - c.loss))
+	if c.loss == 0 {
+		return
 	}
-	if n == 0 {
-		mean = fallback
+	rate := 0.25 * weight
+	if c.absolute {
+		rate *= 2
 	}
-	for e, s := range scores {
-		if !s.known() {
-			f[e] = mean
-		}
+	q := make([]float64, len(f))
+	for e, f := range f {
+		q[e] = linear.ExpNeg(float64(rate * min(errorOf(c.absolute, f, y)/c.loss, mostLoss)))
 	}
-	return mean
+	c.shares.learn(q, weight)
 }
 
-// proposed returns the weights by rule.
-func (b *blend) proposed() [numNumberRules][]float64 {
-	n := len(b.f)
-	leader := make([]float64, n)
-	leader[slices.Index(b.losses, slices.Min(b.losses))] = 1
-	return [...][]float64{numberShare: b.share.weights(), numberStack: b.stack.weights(), numberLeader: leader, numberMean: uniform(n)}
-}
-
-// weights returns those of the experts for the next example.
-func (b *blend) weights() []float64 {
-	out := make([]float64, len(b.f))
-	v := b.rules.weights()
-	for r, w := range b.proposed() {
-		for e := range out {
-			out[e] += float64(v[r] * w[e])
-		}
+func (c *average) fields(f *state.Fields) {
+	f.Float64("count", &c.n)
+	f.Float64("loss", &c.loss)
+	if f.Decoding() && f.Err() == nil && !(c.n >= 0 && c.loss >= 0 && c.n+c.loss < math.Inf(1)) {
+		f.Fail("loss", fmt.Errorf("%g, %g", c.n, c.loss))
 	}
-	return out
-}
-
-// predict returns the prediction by those of the experts.
-func (b *blend) predict(scores []score) float64 {
-	within := b.limits()
-	predictions(b.f, scores, within, b.labels.mean)
-	w := shared(b.weights(), func(e int) bool { return scores[e].known() })
-	return within.clip(dot(w, b.f))
-}
-
-// shared returns the weights of the experts that are there: they share those of the others,
-// which count as the mean of theirs.
-func shared(w []float64, there func(e int) bool) []float64 {
-	var missing, n float64
-	for e, v := range w {
-		if there(e) {
-			n++
-		} else {
-			missing += v
-			w[e] = 0
-		}
-	}
-	for e := range w {
-		if n > 0 && there(e) {
-			w[e] += missing / n
-		}
-	}
-	return w
-}
-
-// known reports whether there is a number.
-func (s score) known() bool { return s.ok && s.f-s.f == 0 }
-
-// learn returns the prediction for an example and updates the weights with y. aged are the
-// predictions of the latest version's experts, nil if there were none.
-func (b *blend) learn(scores, aged []score, y, weight float64) float64 {
-	f := b.predict(scores)
-	var g [numNumberRules]float64
-	for r, w := range b.proposed() {
-		g[r] = dot(w, b.f)
-	}
-	if b.labels.n > 0 { // nothing is known before the first number
-		b.rules.learn(g[:], f, y, weight)
-		b.share.learn(b.f, g[numberShare], y, weight)
-		b.stack.learn(b.f, y, weight)
-		for e, v := range b.f {
-			b.losses[e] = float64(leaderKeep*b.losses[e]) + float64(weight*errorOf(b.absolute, v, y))
-		}
-		b.published.learn(aged, b.limits(), y, weight)
-	}
-	b.labels.learn(y)
-	return f
-}
-
-func (b *blend) fields(f *state.Fields) {
-	f.Group("labels", b.labels.fields)
-	f.Group("share", b.share.fields)
-	f.Group("stack", b.stack.fields)
-	f.Float64s("losses", &b.losses)
-	if f.Decoding() && f.Err() == nil {
-		f.Fail("losses", checkLosses(b.losses, len(b.f)))
-	}
-	f.Group("rules", b.rules.fields)
-	f.Group("published", b.published.fields)
-}
-
-func checkLosses(list []float64, n int) error {
-	if len(list) != n {
-		return fmt.Errorf("%d losses of %d", len(list), n)
-	}
-	for _, v := range list {
-		if !(v >= 0 && v < math.Inf(1)) {
-			return fmt.Errorf("loss %g", v)
-		}
-	}
-	return nil
+	c.shares.fields(f)
 }
 
 // squares is recursive least squares with forgetting on the experts' predictions f. The

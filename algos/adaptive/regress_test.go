@@ -117,7 +117,7 @@ func TestAverage(t *testing.T) {
 					}
 				}
 			}
-			c.learn(scores, dot(c.weights(), scores), y, 1)
+			c.learn(scores, y, 1)
 			l := make([]float64, n)
 			for e, s := range scores {
 				if absolute {
@@ -184,12 +184,12 @@ func slowWeights(q [][]float64) []float64 {
 func TestRegression(t *testing.T) {
 	const n, change = 2600, 1500
 	xs := friedman(t, n, "1500")
-	make := func() *regressor {
+	make := func() *Learner {
 		l, err := Spec.New(algos.Env{Seed: 1, Task: algos.Regress}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return l.(*regressor)
+		return l.(*Learner)
 	}
 	whole, parts := make(), make()
 	var sum float64
@@ -200,8 +200,8 @@ func TestRegression(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum += (dst[0] - x.Y) * (dst[0] - x.Y)
-		for e, f := range whole.blend.f {
-			each[whole.experts[e].name] += (f - x.Y) * (f - x.Y)
+		for e, s := range whole.now {
+			each[whole.experts[e].name] += (s.f - x.Y) * (s.f - x.Y)
 		}
 		if i == n/2 {
 			runtime.GOMAXPROCS(1)
@@ -336,7 +336,7 @@ func TestSquares(t *testing.T) {
 // or to a subscriber.
 func TestNumberScale(t *testing.T) {
 	for _, loss := range []string{"squared", "absolute"} {
-		a, b := newNumbers(t, loss, 250), newNumbers(t, loss, 250)
+		a, b := newRegressor(t, loss, 250), newRegressor(t, loss, 250)
 		for i, x := range friedman(t, 700, "300") {
 			if i%50 == 49 { // one that is far out
 				c := *x
@@ -361,16 +361,16 @@ func TestNumberScale(t *testing.T) {
 	}
 }
 
-func newNumbers(t *testing.T, loss string, every int) *regressor {
+func newRegressor(t *testing.T, loss string, every int) *Learner {
 	t.Helper()
 	l, err := Spec.New(algos.Env{Seed: 1, Task: algos.Regress, PublishEvery: every}, map[string]string{"loss": loss})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.(*regressor)
+	return l.(*Learner)
 }
 
-func followOne(t *testing.T, r *regressor, x *stream.Example) float64 {
+func followOne(t *testing.T, r *Learner, x *stream.Example) float64 {
 	t.Helper()
 	var dst [1]float64
 	if _, _, err := r.Follow(t.Context(), dst[:], []*stream.Example{x}); err != nil {
@@ -385,7 +385,7 @@ func followOne(t *testing.T, r *regressor, x *stream.Example) float64 {
 func TestNoWorseThanTheMean(t *testing.T) {
 	const every, versions = 100, 40
 	r := rand.New(rand.NewPCG(11, 12))
-	l := newNumbers(t, "squared", every)
+	l := newRegressor(t, "squared", every)
 	var own, published, constant, mean float64
 	var m algos.Model
 	sign := 1.

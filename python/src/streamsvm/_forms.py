@@ -369,19 +369,28 @@ _EXPERTS = _MACHINES + _LINEAR + _IN_FEATURES
 
 
 class Panel(Form):
-    """A classifier of an earlier version: f(x) = log(p/(1−p)), p = Σ w_e p_e(x)."""
+    """Experts and their weights: of a classifier f(x) = log(p/(1−p)) with
+    p = Σ w_e p_e(x), of a regression f(x) = Σ w_e f_e(x)."""
 
     def __init__(self, data: bytes) -> None:
         f = Fields(data, "panel")
-        self._weights = f.floats("weights")
+        self._mixture = not f.next("average")
+        self._weights = f.floats("weights" if self._mixture else "average")
         n = len(self._weights)
-        if n not in (1, _EXPERTS):
+        if n not in ((1, _EXPERTS) if self._mixture else (_EXPERTS + 2,)):
             raise f.fail(f"weights: there are {n}")
         if (self._weights < 0).any() or abs(self._weights.sum() - 1) > 1e-6:
             raise f.fail("weights: their sum is not 1")
-        self._units = [(f.number("square"), f.number("slope")) for _ in range(n)]
-        if min(s for s, _ in self._units) < 0:
-            raise f.fail("square: it is negative")
+        if self._mixture:
+            self._units = [(f.number("square"), f.number("slope")) for _ in range(n)]
+            if min(s for s, _ in self._units) < 0:
+                raise f.fail("square: it is negative")
+        self._unknown = self._last = 0.0
+        if not self._mixture:
+            f.group("labels")
+            f.number("count")
+            self._last, self._unknown = f.number("last"), f.number("mean")
+            f.number("m2")
         self._machines: list[tuple[Transform, Form] | None] = []
         for _ in range(min(n, _MACHINES)):
             f.group("machine")
@@ -404,7 +413,7 @@ class Panel(Form):
         self._inputs.read_waves(f)
 
     def scores(self, x: Rows) -> F64:
-        said = np.zeros((len(x), _EXPERTS))
+        said = np.full((len(x), _EXPERTS), self._unknown)
         for e, m in enumerate(self._machines):
             if m:
                 said[:, e] = m[1].scores(m[0].apply(x))
@@ -414,6 +423,9 @@ class Panel(Form):
             square, slope = self._units[0]
             return np.asarray(slope * (said[:, 0] / (math.sqrt(square) if square > 0 else 1.0)))
         self._say_linear(x, said)
+        if not self._mixture:
+            ends = np.tile([self._last, self._unknown], (len(x), 1))
+            return np.asarray(np.hstack([said, ends]) @ self._weights)
         q = np.zeros(len(x))
         for w, (square, slope), s in zip(self._weights, self._units, said.T):
             u = (s / math.sqrt(square)).clip(-3, 3) if square else np.sign(s)
@@ -669,5 +681,6 @@ def read(learner: str, data: bytes) -> Form:
     if learner in _FEATURES:
         return Features(data)
     if learner == "adaptive":
-        return Panel(data) if Fields(data, "mixture").next("weights") else Ensemble(data)
+        f = Fields(data, "model")
+        return Panel(data) if f.next("weights") or f.next("average") else Ensemble(data)
     raise FormatError(f"models of the learner {learner!r} are not known to this version of the package")
