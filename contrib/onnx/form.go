@@ -25,6 +25,7 @@ type document struct {
 	}
 	Preprocessing json.RawMessage
 	Labels        []any
+	Costs         []float64
 	Model         json.RawMessage
 	Probability   *struct {
 		Decisions []float64
