@@ -90,7 +90,7 @@ func newSized(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	if env.Task == algos.Regress {
 		l, err := newExpertsOf(env, o, s)
 		if err == nil {
-			l.numbers = newNumbers(env.PublishEvery, l.experts, &l.labels, o.Loss == "absolute")
+			l.numbers = newNumbers(env.PublishEvery, len(l.experts), &l.labels, o.Loss == "absolute")
 		}
 		return l, err
 	}

@@ -3,7 +3,6 @@ package adaptive
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/linear"
@@ -21,7 +20,7 @@ func (l *Learner) numberExperts() []entry {
 	for i := l1; i <= r01; i++ {
 		list = append(list, entry{names[i], &linearExpert{p: l.panel, at: i - l1, form: formOf(i)}, false})
 	}
-	for _, rate := range [...]string{"0.1", "0.5", "2"} {
+	for _, rate := range [...]string{"0.1", "2"} {
 		list = append(list, entry{"o" + rate, &fitted{panel: l, form: onRow, rate: rate}, false})
 	}
 	near := &neighbours{number: true}
@@ -57,60 +56,56 @@ func better(a, b float64) float64 {
 	return 0
 }
 
-// numbers weights the experts of a regression. Rules propose weights: fixed share, recursive
-// least squares, and the mean of all; a fixed share mixes them. All weights sum to 1, so
-// that a prediction does not depend on the origin and scale of the numbers.
+// numbers weights the experts of a regression. Fixed share and recursive least squares
+// propose weights for the next example, and a fixed share mixes the proposals. All weights
+// sum to 1, so that a prediction does not depend on the origin and scale of the numbers.
 //
-// What is published has weights of its own, as in published: learned from what the experts
-// of the latest version predict for the examples since. They have two more rules, the
-// weights for the next example and their fixed share, and single experts, so that no
-// version is worse than the mean of the numbers for long. Rules are judged by the proposals
-// that were frozen with the version.
+// What is published has weights of its own, since the best weights for a version are not
+// always those for the next example. Rules propose them: the weights for the next example,
+// their fixed share, and a fixed share that has learned from what the experts of versions
+// predicted in their lives. A slow Hedge mixes these. It judges the proposals that were
+// frozen with the latest version, and starts near the first two, which are good as soon as
+// there is a version. The last one falls back on the mean where nothing that is learned
+// lasts as long as a version.
 type numbers struct {
-	labels    *labels // so far
-	own, aged weighing
-	every     uint64
-	began     uint64 // examples when the latest version was taken; 0: there is none
-	next      uint64 // examples at which the next one is due
-	frozen    [][]float64
-	single    []int // experts that are rules
+	labels           *labels // so far
+	share, rules     *average
+	stack            squares
+	agedShare, hedge *average // of what is published
+	every            uint64
+	began            uint64 // examples when the latest version was taken; 0: there is none
+	next             uint64 // examples at which the next one is due
+	frozen           [][]float64
 
 	f []float64 // scratch: the experts' predictions
 }
 
-// weighing makes weights by rules.
-type weighing struct {
-	share, rules *average
-	stack        squares
-	slow         [2]float64 // how much less an example counts to share and rules
-}
+// Of what is published: an example counts little, since those of one version's life depend
+// on one another.
+const (
+	agedRate  = 0.4  // of its fixed share
+	hedgeRate = 0.03 // of its Hedge
+)
 
-// The weights at age count an example little, since those of one version's life depend on
-// one another, and forget little.
-func newNumbers(every int, experts []entry, y *labels, absolute bool) *numbers {
+// hedgePrior has the first weights of proposals for a version.
+var hedgePrior = []float64{0.48, 0.48, 0.03, 0.01}
+
+func newNumbers(every, experts int, y *labels, absolute bool) *numbers {
 	if every <= 0 {
 		every = defaultEvery
 	}
-	n := len(experts)
-	m := &numbers{labels: y, every: uint64(every), next: firstVersion, f: make([]float64, n)}
-	for e, x := range experts {
-		if slices.Contains([]string{"m", "ridge", "features", "last", "mean"}, x.name) {
-			m.single = append(m.single, e)
-		}
+	return &numbers{
+		labels: y, every: uint64(every), next: firstVersion, f: make([]float64, experts),
+		share: newAverage(absolute, uniform(experts)), rules: newAverage(absolute, uniform(2)),
+		stack:     newSquares(experts, 0.02, ownKeep, absolute),
+		agedShare: newAverage(absolute, uniform(experts)), hedge: newAverage(absolute, hedgePrior),
 	}
-	m.own = weighing{newAverage(absolute, n), newAverage(absolute, 3), newSquares(n, 0.02, ownKeep, absolute), [2]float64{1, 1}}
-	m.aged = weighing{newAverage(absolute, n), newAverage(absolute, 5+len(m.single)), newSquares(n, ageSpread, 1, absolute), [2]float64{0.4, 0.06}}
-	return m
-}
-
-func (w *weighing) proposals() [][]float64 {
-	return [][]float64{w.share.weights(), w.stack.weights(), uniform(len(w.stack.w))}
 }
 
 // mixed returns the weights of the experts that follow from proposals.
-func (w *weighing) mixed(proposals [][]float64) []float64 {
-	out := make([]float64, len(w.stack.w))
-	for r, v := range w.rules.weights() {
+func mixed(rules *average, proposals [][]float64) []float64 {
+	out := make([]float64, len(proposals[0]))
+	for r, v := range rules.weights() {
 		for e, p := range proposals[r] {
 			out[e] += float64(v * p)
 		}
@@ -118,48 +113,33 @@ func (w *weighing) mixed(proposals [][]float64) []float64 {
 	return out
 }
 
-func (w *weighing) learn(f []float64, proposals [][]float64, y, weight float64) {
+// judge updates the weights of rules by what their proposals made of the predictions f.
+func judge(rules *average, f []float64, proposals [][]float64, y, weight float64) {
 	g := make([]float64, len(proposals))
 	for r, p := range proposals {
 		g[r] = dot(p, f)
 	}
-	w.share.learn(f, y, weight*w.slow[0])
-	w.rules.learn(g, y, weight*w.slow[1])
-	w.stack.learn(f, y, weight)
+	rules.learn(g, y, weight)
 }
 
-func (w *weighing) fields(f *state.Fields) {
-	f.Group("share", w.share.fields)
-	f.Group("rules", w.rules.fields)
-	f.Group("stack", w.stack.fields)
-}
+// own returns the proposals for the next example.
+func (m *numbers) own() [][]float64 { return [][]float64{m.share.weights(), m.stack.weights()} }
 
 // weights returns those for the next example.
-func (m *numbers) weights() []float64 { return m.own.mixed(m.own.proposals()) }
+func (m *numbers) weights() []float64 { return mixed(m.rules, m.own()) }
 
-// proposals returns what the rules propose for a version now.
+// proposals returns those for a version now.
 func (m *numbers) proposals() [][]float64 {
-	list := append(m.aged.proposals(), m.weights(), m.own.share.weights())
-	for _, e := range m.single {
-		list = append(list, make([]float64, len(m.f)))
-		list[len(list)-1][e] = 1
-	}
-	return list
+	mean := make([]float64, len(m.f))
+	mean[len(mean)-1] = 1 // as in numberExperts
+	return [][]float64{m.weights(), m.share.weights(), m.agedShare.weights(), mean}
 }
 
 // published returns the weights for a version.
-func (m *numbers) published() []float64 {
-	if m.began == 0 {
-		return m.weights()
-	}
-	return m.aged.mixed(m.proposals())
-}
+func (m *numbers) published() []float64 { return mixed(m.hedge, m.proposals()) }
 
 // take takes note of a version after so many examples.
 func (m *numbers) take(examples uint64) {
-	if m.began == 0 { // there is nothing to go by but the weights for the next example
-		copy(m.aged.stack.w, m.weights())
-	}
 	m.began, m.next, m.frozen = examples, min(2*examples, examples-examples%m.every+m.every), m.proposals()
 }
 
@@ -197,10 +177,14 @@ func (m *numbers) learn(scores, aged []score, y, weight float64) {
 		return
 	}
 	m.predictions(scores)
-	m.own.learn(m.f, m.own.proposals(), y, weight)
+	judge(m.rules, m.f, m.own(), y, weight)
+	m.share.learn(m.f, y, weight)
+	m.stack.learn(m.f, y, weight)
 	if aged != nil && m.began > 0 {
 		m.predictions(aged)
-		m.aged.learn(m.f, m.frozen, y, weight*min(1, effective/float64(m.next-m.began)))
+		weight *= min(1, effective/float64(m.next-m.began))
+		judge(m.hedge, m.f, m.frozen, y, weight*hedgeRate)
+		m.agedShare.learn(m.f, y, weight*agedRate)
 	}
 }
 
@@ -228,14 +212,17 @@ func shared(w []float64, there func(e int) bool) []float64 {
 }
 
 func (m *numbers) fields(f *state.Fields) {
-	f.Group("own", m.own.fields)
-	f.Group("aged", m.aged.fields)
+	f.Group("share", m.share.fields)
+	f.Group("rules", m.rules.fields)
+	f.Group("stack", m.stack.fields)
+	f.Group("aged_share", m.agedShare.fields)
+	f.Group("hedge", m.hedge.fields)
 	f.Uint64("began", &m.began)
 	f.Uint64("next", &m.next)
 	if f.Decoding() {
 		m.frozen = nil
 		if m.began > 0 {
-			m.frozen = make([][]float64, len(m.aged.rules.prior))
+			m.frozen = make([][]float64, len(hedgePrior))
 		}
 		if f.Err() == nil && m.next <= m.began {
 			f.Fail("next", fmt.Errorf("%d after %d", m.next, m.began))

@@ -23,8 +23,8 @@ type average struct {
 
 const mostLoss = 16
 
-func newAverage(absolute bool, n int) *average {
-	return &average{absolute: absolute, shares: newShares(uniform(n))}
+func newAverage(absolute bool, prior []float64) *average {
+	return &average{absolute: absolute, shares: newShares(prior)}
 }
 
 func uniform(n int) []float64 { return slices.Repeat([]float64{1 / float64(n)}, n) }

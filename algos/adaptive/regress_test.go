@@ -101,7 +101,7 @@ func TestAverage(t *testing.T) {
 	const n = 5
 	for _, absolute := range []bool{false, true} {
 		r := rand.New(rand.NewPCG(5, 6))
-		c := newAverage(absolute, n)
+		c := newAverage(absolute, uniform(n))
 		var q [][]float64 // likelihoods
 		for step := range 4 {
 			scores := make([]float64, n)
