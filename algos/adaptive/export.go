@@ -194,33 +194,14 @@ const negligible = 1e-300
 // Export returns the plain form of the mixture.
 func (m *mixture) Export(o plain.Options) (any, error) {
 	out := exported{Kind: "mixture"}
-	for e, w := range m.weights {
-		scale, model, err := m.export(e, o, 0)
+	for e, t := range m.experts.terms {
+		scale, model, err := m.experts.export(m.experts.members[t.member].function, o)
 		if err != nil {
 			return nil, err
 		}
-		out.Experts = append(out.Experts, exportedExpert{names[e], w, m.opinions[e].slope, &m.opinions[e].square, scale, model})
+		out.Experts = append(out.Experts, exportedExpert{names[e], t.weight, m.opinions[e].slope, &m.opinions[e].square, scale, model})
 	}
 	return out, nil
-}
-
-// export returns what an expert takes and is: a constant where it knows nothing.
-func (m *parts) export(e int, o plain.Options, unknown float64) (prep.Exported, any, error) {
-	switch {
-	case e <= k2048:
-		k := m.kernels[e]
-		if k == nil {
-			k = m.kernels[growing]
-		}
-		if k != nil {
-			return exportKernel(k.transform, k.model, o)
-		}
-	case e < r1:
-		return m.inputs.export(), exportedLinear{"linear", m.linear[e-l1].b, plain.Vector(m.linear[e-l1].w)}, nil
-	case e < numExperts && m.waves != nil:
-		return m.inputs.export(), m.waves.export(m.linear[e-l1].w, m.linear[e-l1].b), nil
-	}
-	return unscaled(), exportedLinear{"linear", unknown, []float64{}}, nil
 }
 
 func exportKernel(t *prep.Transform, m algos.Model, o plain.Options) (prep.Exported, any, error) {

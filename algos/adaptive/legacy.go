@@ -1,7 +1,6 @@
 package adaptive
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -19,6 +18,7 @@ import (
 type mixture struct {
 	parts
 	opinions []opinion // by expert
+	experts  *ensemble // the parts, with a term for each expert
 }
 
 // opinion makes a probability of an expert's scores by scaling them.
@@ -52,35 +52,28 @@ func (m *mixture) Decision(x stream.Vec) float64 { return decision(m, x) }
 
 // Decisions sets dst[i] = f(xs[i]).
 func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
-	if m.inputs == nil {
-		for i, s := range m.scoreMachines(xs)[growing] {
-			dst[i] = m.opinions[growing].odds(s)
+	scores := newRows(len(m.experts.members), len(xs))
+	m.experts.scores(scores, xs)
+	for i := range dst {
+		if m.inputs == nil {
+			dst[i] = m.opinions[growing].odds(scores[growing][i])
+			continue
 		}
-		return
-	}
-	var s [numExperts]float64
-	m.predict(s[:], xs, 0, func(i int) {
 		var q float64
-		for e, v := range s {
-			q += float64(m.weights[e] * (m.opinions[e].p(v) - 0.5))
+		for e, t := range m.experts.terms {
+			q += float64(t.weight * (m.opinions[e].p(scores[t.member][i]) - 0.5))
 		}
 		dst[i] = math.Log((1 + 2*q) / (1 - 2*q))
-	})
+	}
 }
 
 // Info describes the model.
-func (m *mixture) Info() algos.Info {
-	i := m.info(names[:])
-	if m.inputs == nil {
-		i.Text = "of " + fmt.Sprint(numExperts) + " experts one is trusted: " + m.kernels[growing].model.Info().Text
-	}
-	return i
-}
+func (m *mixture) Info() algos.Info { return m.experts.Info() }
 
 // Compile returns the same function in a form that decides faster.
 func (m *mixture) Compile() algos.Model {
 	c := *m
-	c.machinesAs((*expansion.Expansion).Compile)
+	c.experts = m.experts.as((*expansion.Expansion).Compile).(*ensemble)
 	return &c
 }
 
@@ -105,6 +98,7 @@ func (m *mixture) fields(f *state.Fields) {
 	m.parts.fields(f)
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("weights", m.check())
+		m.experts = m.ensemble(0)
 	}
 }
 
@@ -139,20 +133,11 @@ func averageFields(f *state.Fields) *ensemble {
 	if f.Err() != nil {
 		return nil
 	}
-	m := &ensemble{inputs: x.inputs, seed: x.seed, waves: x.waves, limits: &limits{-math.MaxFloat32, math.MaxFloat32}}
-	for e, w := range x.weights {
-		at := member{"last", constant(y.last)}
-		switch {
-		case e > numExperts || e < l1 && x.kernels[growing] == nil || e >= r1 && e < numExperts && x.waves == nil:
-			at = member{"mean", constant(y.mean)}
-		case e < l1:
-			at = member{names[e], cmp.Or(x.kernels[e], x.kernels[growing])}
-		case e < r1:
-			at = member{names[e], &linearFunction{onZ, x.linear[e-l1].w, x.linear[e-l1].b}}
-		case e < numExperts:
-			at = member{names[e], &linearFunction{onPhi, x.linear[e-l1].w, x.linear[e-l1].b}}
-		}
-		m.members, m.terms = append(m.members, at), append(m.terms, term{member: e, weight: w})
+	m := x.ensemble(y.mean)
+	m.limits = &limits{-math.MaxFloat32, math.MaxFloat32}
+	for i, e := range [...]member{{"last", constant(y.last)}, {"mean", constant(y.mean)}} {
+		m.terms = append(m.terms, term{member: len(m.members), weight: x.weights[numExperts+i]})
+		m.members = append(m.members, e)
 	}
 	return m
 }
