@@ -110,6 +110,7 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 		{"labels", p.classLabels()},
 		{"model", form},
 		{"probability", p.exportProbability()},
+		{"costs", p.exportCosts()},
 	} {
 		if list, ok := f.value.([]any); ok && list == nil {
 			continue
@@ -157,6 +158,13 @@ type mapForm struct {
 type softmaxForm struct {
 	Slope float64 `json:"slope"`
 	Scale float64 `json:"scale"`
+}
+
+func (p *Predictor) exportCosts() (list []any) {
+	for _, c := range p.pipe.Costs {
+		list = append(list, c)
+	}
+	return list
 }
 
 func (p *Predictor) exportProbability() any {

@@ -19,7 +19,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/ridge"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/prep"

@@ -17,3 +17,9 @@ func (p *Predictor) WithProbability(m *calibrate.Map) *Predictor {
 	p.pipe.Probability = m
 	return p
 }
+
+// WithCosts gives p costs of classes.
+func (p *Predictor) WithCosts(costs ...float64) *Predictor {
+	p.pipe.Costs = costs
+	return p
+}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -64,7 +65,11 @@ var PassedHeaders = []string{"traceparent", "tracestate", "baggage", "correlatio
 var JSONHeader = stream.Header{Key: "content-type", Value: []byte("application/json")}
 
 // Labels names the labels of predictions that were made elsewhere, such as a trainer's.
-type Labels struct{ of *records }
+type Labels struct {
+	of *records
+	// Costs, if not nil, choose the labels by probabilities; see [Predictor.Costs].
+	Costs []float64
+}
 
 // NewLabels returns the Labels of a task. list is as in codec.Signature.Labels; classes
 // is the number of classes, which matters if there are more than two.
@@ -73,13 +78,22 @@ func NewLabels(task algos.Task, list string, classes int) (*Labels, error) {
 	if err := r.name(task, classes, list); err != nil {
 		return nil, &RecordsError{err}
 	}
-	return &Labels{r}, nil
+	return &Labels{of: r}, nil
 }
 
 // Set sets the predicted fields of p. decision is f(x) or, if scores is not nil, the
 // number of the predicted class of more than two.
 func (l *Labels) Set(p *Prediction, decision, probability float64, scores, probabilities []float64) {
 	p.of, p.Score, p.Probability, p.Scores, p.Probabilities = l.of, decision, probability, scores, probabilities
+	switch costs := calibrate.Costs(l.Costs); {
+	case costs == nil:
+	case probabilities != nil:
+		decision = float64(costs.Best(probabilities))
+	case probability == probability && costs.Positive(probability):
+		decision = 1
+	case probability == probability:
+		decision = -1
+	}
 	if scores != nil {
 		p.Score = scores[int(decision)]
 	}

@@ -13,6 +13,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
@@ -136,13 +137,30 @@ func spread(n int, f func(from, to int)) {
 // Predict returns the predicted label for x: +1 or −1, a class number if there are
 // more than two, or the value of a regression. Signature().Label returns the label
 // as the data has it.
-func (p *Predictor) Predict(x stream.Vec) float64 { return p.Label(p.Decision(x)) }
+func (p *Predictor) Predict(x stream.Vec) float64 {
+	if k := p.Classes(); k > 2 && p.pipe.Costs != nil {
+		scores := make([]float64, k)
+		p.Scores(scores, []stream.Vec{x})
+		return float64(p.pipe.Best(scores))
+	}
+	return p.Label(p.Decision(x))
+}
+
+// Costs returns what it costs when a class is predicted as another one, by class number,
+// the negative one first of two; nil unless the trainer was given costs. Labels are then
+// those of the least expected cost, as soon as probabilities are known.
+func (p *Predictor) Costs() []float64 { return slices.Clone(p.pipe.Costs) }
 
 // Label turns a decision into a prediction.
 func (p *Predictor) Label(decision float64) float64 {
 	switch {
 	case p.Classes() != 2:
 		return decision
+	case p.pipe.Costs != nil && p.pipe.Probability != nil:
+		if p.pipe.Costs.Positive(p.pipe.Probability.Probability(decision)) {
+			return 1
+		}
+		return -1
 	case decision >= 0:
 		return 1
 	default:

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -387,7 +386,7 @@ func (s *Scorer) classes(b *Batch) {
 	s.version.Scores(b.scores, b.xs)
 	for k, i := range b.at {
 		p, scores := &b.Predictions[i], b.scores[k*n:(k+1)*n]
-		best := algos.Largest(scores)
+		best := s.version.pipe.Best(scores)
 		p.Scores, p.Score, p.Probability = scores, scores[best], unknown
 		p.Value, p.Label = float64(best), s.records.labels[best]
 		if all := slices.Clone(scores); s.version.Probabilities(all, scores) {

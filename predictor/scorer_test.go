@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -281,6 +282,38 @@ func TestScorerErrors(t *testing.T) {
 	_, err = predictor.Open(t.Context(), predictor.ScorerOptions{File: path, Adapt: func(sig *codec.Signature) error { sig.Codec = "morse"; return nil }})
 	if !errors.As(err, &bad) {
 		t.Error(err)
+	}
+}
+
+// TestScorerCosts: with costs labels are those of the least expected cost, in a Scorer, by
+// Predict, and among a trainer's predictions.
+func TestScorerCosts(t *testing.T) {
+	path, remove := fraudModel()
+	defer remove()
+	record := []byte(`{"amount":120,"country":"BR","hour":6}`)
+	for cost, want := range map[float64]bool{1e-3: false, 1e3: true} {
+		p, err := predictor.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.WithCosts(1, cost)
+		s, err := predictor.NewScorer(func() *predictor.Version { return &predictor.Version{Predictor: p} }, predictor.ScorerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Score(record)
+		if err != nil || got.Label != want || (p.Label(got.Score) > 0) != want {
+			t.Errorf("cost %v: %+v, %v", cost, got, err)
+		}
+		l, err := predictor.NewLabels(algos.Classify, "false,true", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var set predictor.Prediction
+		l.Costs = p.Costs()
+		if l.Set(&set, got.Score, got.Probability, nil, nil); set.Label != want {
+			t.Errorf("cost %v: the trainer's label is %v", cost, set.Label)
+		}
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/ridge"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
@@ -185,10 +184,13 @@ func writeModels(t *testing.T, dir string) {
 		case task == algos.Regress:
 		case classes > 2:
 			p.Signature.Labels = []string{`"a","b","c"`, "1,2,3,5"}[classes-3]
-			p.Softmax = &calibrate.Softmax{Slope: 1.5, Scale: .7}
+			p.Softmax, p.Costs = &calibrate.Softmax{Slope: 1.5, Scale: .7}, slices.Repeat(calibrate.Costs{1, 20}, classes)[:classes]
 		default:
 			p.Signature.Labels = []string{"0,1", "-1,1", "false,true", `"no","yes"`, ""}[n%5]
 			p.Probability = &calibrate.Map{Decisions: []float64{-1.5, -.1, 0, .4}, LogOdds: []float64{-3, -1, .1, 2.5}}
+			if n%2 == 0 {
+				p.Costs = calibrate.Costs{1, 7}
+			}
 		}
 		form := &p
 		if n%4 < 2 {

@@ -46,6 +46,10 @@ type Options struct {
 	// not, and a list such as "fraud=10,ok=1" gives weights by label, 1 to labels
 	// not listed. It does not affect measures.
 	ClassWeight string
+	// Costs are what it costs when an example of a label is predicted as another one:
+	// a list such as "fraud=10,ok=1", 1 for labels not listed, or of two labels
+	// "fn=10,fp=1". Subscribers then predict the label of the least expected cost.
+	Costs string
 	// HashDim, if positive, hashes all features into so many.
 	HashDim int
 	// Warmup is the number of first examples used for scaling and tuning before
@@ -243,9 +247,14 @@ func (o Options) config() (cfg engine.Config, err error) {
 	if _, _, why := engine.ParseClassWeights(o.ClassWeight); why != nil {
 		bad("ClassWeight", "", why)
 	}
+	if _, why := engine.ParseCosts(o.Costs); why != nil {
+		bad("Costs", "", why)
+	} else if o.Costs != "" && task == algos.Regress {
+		bad("Costs", "", errors.New("a regression has no classes"))
+	}
 	return engine.Config{
 		Spec: spec, Preset: preset, Options: o.Set, Task: task, Seed: o.Seed,
-		Scale: scale, Span: cmp.Or(o.Span, prep.DefaultSpan), HashDim: o.HashDim, ClassWeight: cmp.Or(o.ClassWeight, "auto"), Warmup: o.Warmup, Window: o.Window,
+		Scale: scale, Span: cmp.Or(o.Span, prep.DefaultSpan), HashDim: o.HashDim, ClassWeight: cmp.Or(o.ClassWeight, "auto"), Costs: o.Costs, Warmup: o.Warmup, Window: o.Window,
 		Tune:       tune == TuneOn || tune == TuneAuto && preset != "paper",
 		MaxClasses: o.MaxClasses, Gate: o.Gate, VersionEvery: o.VersionEvery, PublishEvery: o.PublishEvery, Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join), Delay: o.Delay,
 	}, err

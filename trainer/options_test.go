@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/streamsvm/streamsvm/contrib/ridge"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/stream"
 )

@@ -57,6 +57,7 @@ func (w *predictions) record(a *engine.Answer, version uint64) (stream.Record, e
 			if err != nil {
 				return stream.Record{}, err
 			}
+			l.Costs = w.run.e.Costs()
 			w.labels, w.classes = l, len(a.Scores)
 		}
 		if len(a.Scores) > 0 && int(p.Y) >= len(a.Scores) { // its class was not known yet

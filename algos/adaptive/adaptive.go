@@ -68,6 +68,8 @@ type Learner struct {
 	heaviest float64             // weight of an example; 0: all were 1
 	heavy    [2]balance          // mean weights of the classes, −1 first
 	pending  []pendingPrediction // in order of the examples
+	numbers  *numbers            // of a regression, which has no mixer
+	labels   labels              // of a regression
 
 	batch    []input
 	recalled []*prediction
@@ -86,7 +88,11 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) { return newSiz
 
 func newSized(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	if env.Task == algos.Regress {
-		return newRegressor(env, o, s)
+		l, err := newExpertsOf(env, o, s)
+		if err == nil {
+			l.numbers = newNumbers(env.PublishEvery, len(l.experts), &l.labels, o.Loss == "absolute")
+		}
+		return l, err
 	}
 	if env.Classes > 2 {
 		return newClasses(env, o, s)
@@ -102,7 +108,13 @@ func newSized(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 // newExpertsOf returns a learner without a mixer.
 func newExpertsOf(env algos.Env, o options, s *sizes) (l *Learner, err error) {
 	l = &Learner{}
-	l.panel, err = makePanel(env, o, s, 0, l, func(x onePass) linearLearner { return &x })
+	held, newLinear := 0, func(x onePass) linearLearner { return &x }
+	if env.Task == algos.Regress {
+		held, newLinear = s.held, func(x onePass) linearLearner {
+			return &follower{onePass: x, absolute: o.Loss == "absolute", labels: &l.labels}
+		}
+	}
+	l.panel, err = makePanel(env, o, s, held, l, newLinear)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +138,8 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 
 // look prepares the scores of a few examples by what does not change between them.
 func (l *Learner) look(xs []*stream.Example) int {
-	if l.mixer != nil {
-		xs = xs[:min(uint64(len(xs)), l.published.next-l.cutting.Seen())]
+	if next := l.nextVersion(); next > 0 {
+		xs = xs[:min(uint64(len(xs)), next-l.cutting.Seen())]
 	}
 	l.batch, l.recalled = l.batch[:0], l.recalled[:0]
 	vecs, fresh := make([]stream.Vec, len(xs)), false
@@ -183,7 +195,9 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 	if x.Y > 0 {
 		y = 1
 	}
-	if l.mixer == nil {
+	if l.numbers != nil {
+		l.numbers.learn(p.scores, p.aged, x.Y, weight)
+	} else if l.mixer == nil {
 		l.log = append(l.log, record{slices.Clone(p.scores), p.aged, y, weight})
 	} else {
 		// Weights are for the experts. Log odds are of the stream as it is.
@@ -208,6 +222,10 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 func (l *Learner) compareMachines(p *prediction, y, weight float64) {
 	// The errors of a machine that has been cut since say nothing of this one.
 	if cuts, _ := l.cutting.ChangePoints(); p.machine != 1+cuts {
+		return
+	}
+	if l.env.Task == algos.Regress {
+		l.compareNumbers(p, y, weight)
 		return
 	}
 	var by [k2048]float64
@@ -266,6 +284,9 @@ func (l *Learner) shift() float64 {
 // ensemble returns a view of the experts, without terms, and the place of each.
 func (l *Learner) ensemble() (m *ensemble, place []int) {
 	m = &ensemble{inputs: &l.inputs, seed: l.env.Seed, waves: l.waves}
+	if l.env.Task == algos.Regress {
+		m.limits = new(limits)
+	}
 	for _, e := range l.experts {
 		f := e.function()
 		if f == nil {
@@ -283,6 +304,9 @@ func (l *Learner) ensemble() (m *ensemble, place []int) {
 
 // Model returns a view of the present ensemble.
 func (l *Learner) Model() algos.Model {
+	if l.numbers != nil {
+		return l.weighted(l.numbers.weights())
+	}
 	if l.mixer == nil {
 		return new(ensemble)
 	}
@@ -303,7 +327,12 @@ func (l *Learner) present(x *mixer, lane int) *ensemble {
 }
 
 // Published implements algos.Publisher.
-func (l *Learner) Published() algos.Model { return l.toPublish(l.mixer, 0).shifted(l.shift()) }
+func (l *Learner) Published() algos.Model {
+	if l.numbers != nil {
+		return l.weighted(l.numbers.published()).pruned()
+	}
+	return l.toPublish(l.mixer, 0).shifted(l.shift())
+}
 
 func (l *Learner) toPublish(x *mixer, lane int) *ensemble {
 	if x.published.versions == 0 {
@@ -329,16 +358,31 @@ func (l *Learner) rate() float64 {
 
 // Calibrated implements algos.Publisher: decisions are log odds and what weights of classes
 // add.
-func (l *Learner) Calibrated() (shift float64, ok bool) { return l.shift(), true }
+func (l *Learner) Calibrated() (shift float64, ok bool) { return l.shift(), l.numbers == nil }
+
+// nextVersion returns after how many examples a version is due; 0: never.
+func (l *Learner) nextVersion() uint64 {
+	switch {
+	case l.numbers != nil:
+		return l.numbers.next
+	case l.mixer != nil:
+		return l.published.next
+	}
+	return 0
+}
 
 // learned takes a version, if one is due.
 func (l *Learner) learned() error {
 	examples := l.cutting.Seen()
-	if l.mixer == nil || !l.published.due(examples) {
+	if next := l.nextVersion(); next == 0 || examples < next {
 		return nil
 	}
 	if err := l.keepVersion(); err != nil {
 		return err
+	}
+	if l.numbers != nil {
+		l.numbers.take(examples)
+		return nil
 	}
 	l.published.take(examples, l.calibrators, l.stack, l.shares.weights(), l.center(l.rate()))
 	return nil
@@ -390,7 +434,7 @@ func (l *Learner) widen() {
 	fresh := l.newExperts()
 	for e := range l.experts {
 		switch l.experts[e].expert.(type) {
-		case *gradient, *nearExpert, *features:
+		case *gradient, *nearExpert, *features, *fitted:
 			l.experts[e] = fresh[e]
 		}
 	}
@@ -402,6 +446,9 @@ func (l *Learner) Report() algos.Report {
 	list := make([]string, len(l.experts))
 	for e, x := range l.experts {
 		list[e] = x.name
+	}
+	if l.numbers != nil {
+		return l.report(list, l.numbers.weights())
 	}
 	if l.mixer == nil {
 		return l.report(list, make([]float64, len(list)))

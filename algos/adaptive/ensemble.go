@@ -36,6 +36,7 @@ type ensemble struct {
 	// c tanh(f/c) for the others of the list caps; empty: the log odds as they are.
 	caps   []float64
 	center float64
+	limits *limits // of a regression, whose terms are not calibrated; nil for classes
 }
 
 // member is an expert's function.
@@ -205,6 +206,11 @@ func (m *ensemble) Decisions(dst []float64, xs []stream.Vec) {
 			s[k] = s[k][:n]
 		}
 		m.scores(s, xs[:n])
+		if m.limits != nil {
+			m.numbers(dst[:n], s)
+			dst, xs = dst[n:], xs[n:]
+			continue
+		}
 		for i := range n {
 			var f float64
 			var mixed mixing
@@ -324,6 +330,7 @@ const (
 const ensembleMembers = "experts"
 
 func (m *ensemble) fields(f *state.Fields) {
+	m.limitFields(f)
 	n := len(m.members)
 	f.Int(ensembleMembers, &n)
 	if f.Decoding() {
@@ -377,7 +384,7 @@ func (m *ensemble) inputFields(f *state.Fields) {
 	if f.Decoding() {
 		m.waves = restoredWaves(f, dim, m.inputs, m.seed)
 		if near {
-			m.near = new(neighbours)
+			m.near = &neighbours{number: m.limits != nil}
 		}
 	}
 	if near && f.Err() == nil {
@@ -494,7 +501,7 @@ var errNoEnsemble = errors.New("it is not an ensemble")
 func decodeEnsemble(data []byte) (*ensemble, error) {
 	m := new(ensemble)
 	err := state.Decode(data, func(f *state.Fields) {
-		if !f.Next(ensembleMembers) {
+		if !f.Next(ensembleMembers) && !f.Next(ensembleLimits) {
 			f.Fail(ensembleMembers, errNoEnsemble)
 			return
 		}
@@ -518,7 +525,10 @@ func (m *ensemble) pruned() *ensemble {
 	size := make([]float64, len(m.members))
 	var all float64
 	for _, t := range m.terms {
-		v := (math.Abs(t.weight) + float64(m.mixed*t.share)) * (float64(knot*t.slope) + t.outer + math.Abs(t.offset))
+		v := math.Abs(t.weight)
+		if m.limits == nil {
+			v = (v + float64(m.mixed*t.share)) * (float64(knot*t.slope) + t.outer + math.Abs(t.offset))
+		}
 		size[t.member] += v
 		all += v
 	}
@@ -534,7 +544,7 @@ func (m *ensemble) pruned() *ensemble {
 		}
 		gone[k] = true
 	}
-	out := &ensemble{bias: m.bias, mixed: m.mixed, caps: m.caps, center: m.center, seed: m.seed}
+	out := &ensemble{bias: m.bias, mixed: m.mixed, caps: m.caps, center: m.center, seed: m.seed, limits: m.limits}
 	place := make([]int, len(size))
 	for k, e := range m.members {
 		if gone[k] {
@@ -557,6 +567,9 @@ func (m *ensemble) pruned() *ensemble {
 			t.member = place[t.member]
 			out.terms = append(out.terms, t)
 		}
+	}
+	if out.limits != nil {
+		out.keepSum()
 	}
 	return out
 }

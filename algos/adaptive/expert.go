@@ -3,6 +3,7 @@ package adaptive
 import (
 	"context"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -52,8 +53,11 @@ type entry struct {
 	slow bool
 }
 
-// newExperts returns the experts of the classifier, in the order of scores and weights.
+// newExperts returns the experts, in the order of scores and weights.
 func (l *Learner) newExperts() []entry {
+	if l.env.Task == algos.Regress {
+		return l.numberExperts()
+	}
 	list := make([]entry, 0, 24)
 	for _, i := range [...]int{growing, k64, k256, k2048} {
 		list = append(list, entry{names[i], &kernelExpert{panel: l.panel, at: i}, false})

@@ -12,7 +12,6 @@ import (
 var (
 	_ plain.Exporter = (*ensemble)(nil)
 	_ plain.Exporter = (*mixture)(nil)
-	_ plain.Exporter = (*guesser)(nil)
 )
 
 // exportedEnsemble is the plain form of an ensemble, as docs/formats/plain.md describes it.
@@ -43,6 +42,7 @@ type exportedTerm struct {
 
 type exportedNeighbours struct {
 	Kind    string    `json:"kind"`
+	Mean    bool      `json:"mean,omitempty"` // the labels are numbers, of which it is the mean
 	Nearest int       `json:"nearest"`
 	Points  []any     `json:"points"`
 	Labels  []float64 `json:"labels"`
@@ -58,6 +58,9 @@ type exportedCap struct {
 func (m *ensemble) Export(o plain.Options) (any, error) {
 	// Experts begin at different times, and a later one can have seen fewer features.
 	o.Features = max(o.Features, m.Info().Dim)
+	if m.limits != nil {
+		return m.exportAverage(o)
+	}
 	out := exportedEnsemble{Kind: "ensemble", Bias: m.bias, Mixed: m.mixed, Caps: []exportedCap{}, Center: m.center, Experts: []exportedMember{}}
 	for i, w := range m.caps {
 		out.Caps = append(out.Caps, exportedCap{caps[i], w})
@@ -73,6 +76,20 @@ func (m *ensemble) Export(o plain.Options) (any, error) {
 	for _, t := range m.terms {
 		e := &out.Experts[t.member]
 		e.Terms = append(e.Terms, exportedTerm{t.square, t.slope, t.outer, t.offset, t.weight, t.share})
+	}
+	return out, nil
+}
+
+// exportAverage returns the plain form of a regression.
+func (m *ensemble) exportAverage(o plain.Options) (any, error) {
+	out := exported{Kind: "average", Low: &m.limits.low, High: &m.limits.high, Experts: []exportedExpert{}}
+	for _, t := range m.terms {
+		e := m.members[t.member]
+		scale, model, err := m.export(e.function, o)
+		if err != nil {
+			return nil, fmt.Errorf("expert %s: %w", e.name, err)
+		}
+		out.Experts = append(out.Experts, exportedExpert{Name: e.name, Weight: t.weight, Preprocessing: scale, Model: model})
 	}
 	return out, nil
 }
@@ -112,7 +129,7 @@ func (n nearFunction) export(o plain.Options) (any, error) {
 	if !n.second {
 		from, to = n.newest()
 	}
-	x := exportedNeighbours{Kind: "neighbours", Nearest: nearest}
+	x := exportedNeighbours{Kind: "neighbours", Mean: n.number, Nearest: nearest}
 	for i, y := range n.y {
 		if from <= i && i < to || from > to && (i < to || i >= from) {
 			x.Points, x.Labels = append(x.Points, n.point(i)), append(x.Labels, y)
@@ -139,6 +156,8 @@ func (e *neighbours) point(i int) any {
 // exported is the plain form of an average, and of a mixture.
 type exported struct {
 	Kind    string           `json:"kind"`
+	Low     *float64         `json:"low,omitempty"`  // of an average: limits of its predictions and of the experts'
+	High    *float64         `json:"high,omitempty"` // of an average
 	Experts []exportedExpert `json:"experts"`
 }
 
@@ -175,33 +194,14 @@ const negligible = 1e-300
 // Export returns the plain form of the mixture.
 func (m *mixture) Export(o plain.Options) (any, error) {
 	out := exported{Kind: "mixture"}
-	for e, w := range m.weights {
-		scale, model, err := m.export(e, o, 0)
+	for e, t := range m.experts.terms {
+		scale, model, err := m.experts.export(m.experts.members[t.member].function, o)
 		if err != nil {
 			return nil, err
 		}
-		out.Experts = append(out.Experts, exportedExpert{names[e], w, m.opinions[e].slope, &m.opinions[e].square, scale, model})
+		out.Experts = append(out.Experts, exportedExpert{names[e], t.weight, m.opinions[e].slope, &m.opinions[e].square, scale, model})
 	}
 	return out, nil
-}
-
-// export returns what an expert takes and is: a constant where it knows nothing.
-func (m *parts) export(e int, o plain.Options, unknown float64) (prep.Exported, any, error) {
-	switch {
-	case e <= k2048:
-		k := m.kernels[e]
-		if k == nil {
-			k = m.kernels[growing]
-		}
-		if k != nil {
-			return exportKernel(k.transform, k.model, o)
-		}
-	case e < r1:
-		return m.inputs.export(), exportedLinear{"linear", m.linear[e-l1].b, plain.Vector(m.linear[e-l1].w)}, nil
-	case e < numExperts && m.waves != nil:
-		return m.inputs.export(), m.waves.export(m.linear[e-l1].w, m.linear[e-l1].b), nil
-	}
-	return unscaled(), exportedLinear{"linear", unknown, []float64{}}, nil
 }
 
 func exportKernel(t *prep.Transform, m algos.Model, o plain.Options) (prep.Exported, any, error) {
@@ -211,23 +211,6 @@ func exportKernel(t *prep.Transform, m algos.Model, o plain.Options) (prep.Expor
 	}
 	x, err := e.Export(o)
 	return t.Export(), x, err
-}
-
-// Export returns the plain form of the average.
-func (m *guesser) Export(o plain.Options) (any, error) {
-	out := exported{Kind: "average"}
-	for e, w := range m.weights {
-		number := m.labels.mean
-		if e == last {
-			number = m.labels.last
-		}
-		scale, model, err := m.export(e, o, number)
-		if err != nil {
-			return nil, err
-		}
-		out.Experts = append(out.Experts, exportedExpert{guesserNames[e], w, 0, nil, scale, model})
-	}
-	return out, nil
 }
 
 // export returns the scaling as a fitted one.

@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -17,6 +18,7 @@ import (
 type mixture struct {
 	parts
 	opinions []opinion // by expert
+	experts  *ensemble // the parts, with a term for each expert
 }
 
 // opinion makes a probability of an expert's scores by scaling them.
@@ -50,35 +52,28 @@ func (m *mixture) Decision(x stream.Vec) float64 { return decision(m, x) }
 
 // Decisions sets dst[i] = f(xs[i]).
 func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
-	if m.inputs == nil {
-		for i, s := range m.scoreMachines(xs)[growing] {
-			dst[i] = m.opinions[growing].odds(s)
+	scores := newRows(len(m.experts.members), len(xs))
+	m.experts.scores(scores, xs)
+	for i := range dst {
+		if m.inputs == nil {
+			dst[i] = m.opinions[growing].odds(scores[growing][i])
+			continue
 		}
-		return
-	}
-	var s [numExperts]float64
-	m.predict(s[:], xs, 0, func(i int) {
 		var q float64
-		for e, v := range s {
-			q += float64(m.weights[e] * (m.opinions[e].p(v) - 0.5))
+		for e, t := range m.experts.terms {
+			q += float64(t.weight * (m.opinions[e].p(scores[t.member][i]) - 0.5))
 		}
 		dst[i] = math.Log((1 + 2*q) / (1 - 2*q))
-	})
+	}
 }
 
 // Info describes the model.
-func (m *mixture) Info() algos.Info {
-	i := m.info(names[:])
-	if m.inputs == nil {
-		i.Text = "of " + fmt.Sprint(numExperts) + " experts one is trusted: " + m.kernels[growing].model.Info().Text
-	}
-	return i
-}
+func (m *mixture) Info() algos.Info { return m.experts.Info() }
 
 // Compile returns the same function in a form that decides faster.
 func (m *mixture) Compile() algos.Model {
 	c := *m
-	c.machinesAs((*expansion.Expansion).Compile)
+	c.experts = m.experts.as((*expansion.Expansion).Compile).(*ensemble)
 	return &c
 }
 
@@ -103,8 +98,46 @@ func (m *mixture) fields(f *state.Fields) {
 	m.parts.fields(f)
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("weights", m.check())
+		m.experts = m.ensemble(0)
 	}
 }
 
 // AppendBinary appends the encoded model.
 func (m *mixture) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }
+
+// averageWeights is the first field of the regressions that earlier versions published.
+const averageWeights = "average"
+
+// averageFields reads one of those: a weighted mean of the panel's experts, of the last
+// number and of the mean.
+func averageFields(f *state.Fields) *ensemble {
+	var x parts
+	var y labels
+	f.Float64s(averageWeights, &x.weights)
+	f.Group("labels", func(f *state.Fields) {
+		f.Float64("count", &y.n)
+		f.Float64("last", &y.last)
+		f.Float64("mean", &y.mean)
+		f.Float64("m2", &y.m2)
+	})
+	if f.Err() == nil && len(x.weights) != numExperts+2 {
+		f.Fail(averageWeights, fmt.Errorf("%d weights", len(x.weights)))
+	}
+	if f.Err() != nil {
+		return nil
+	}
+	x.fields(f)
+	if f.Err() == nil {
+		f.Fail(averageWeights, errors.Join(x.check(), linear.Finite([]float64{y.last, y.mean})))
+	}
+	if f.Err() != nil {
+		return nil
+	}
+	m := x.ensemble(y.mean)
+	m.limits = &limits{-math.MaxFloat32, math.MaxFloat32}
+	for i, e := range [...]member{{"last", constant(y.last)}, {"mean", constant(y.mean)}} {
+		m.terms = append(m.terms, term{member: len(m.members), weight: x.weights[numExperts+i]})
+		m.members = append(m.members, e)
+	}
+	return m
+}

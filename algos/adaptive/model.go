@@ -11,10 +11,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
-// parts are the experts of a published model, and their weights.
+// parts are the experts of a model that earlier versions published, and their weights.
 type parts struct {
 	weights []float64
 	kernels [1 + k2048]*kernelFunction // nil: as the growing one
@@ -25,83 +24,29 @@ type parts struct {
 	waves  *waves // nil: none
 }
 
-// parts returns a view of the experts.
-func (l *panel) parts(weights []float64) parts {
-	x := parts{weights: weights, inputs: &l.inputs, seed: l.env.Seed, waves: l.waves}
-	for e, m := range l.machines {
-		x.kernels[e] = m.part()
-	}
-	for _, o := range l.linear {
-		x.linear = append(x.linear, o.line())
-	}
-	return x
-}
-
-func (m *machine) part() *kernelFunction {
-	if m == nil {
-		return nil
-	}
-	return &kernelFunction{m.transform, m.model()}
-}
-
-// scoreMachines returns the machines' scores of xs, none for one that is not
-// there.
-func (m *parts) scoreMachines(xs []stream.Vec) (block [1 + k2048][]float64) {
-	for e, k := range m.kernels {
-		if k != nil {
-			block[e] = make([]float64, len(xs))
-			k.scores(block[e], &inputBatch{xs: xs})
+// ensemble returns a view of the experts, each with a term of its weight. A machine that is
+// not there predicts what the growing one does, and an expert that knows nothing a constant.
+func (m *parts) ensemble(unknown float64) *ensemble {
+	out := &ensemble{inputs: m.inputs, seed: m.seed, waves: m.waves}
+	for e, w := range m.weights[:min(len(m.weights), numExperts)] {
+		k := len(out.members)
+		f := function(constant(unknown))
+		switch {
+		case e < l1 && m.kernels[e] != nil:
+			f = m.kernels[e]
+		case e > growing && e < l1:
+			f, k = nil, 0
+		case e >= l1 && e < r1:
+			f = &linearFunction{onZ, m.linear[e-l1].w, m.linear[e-l1].b}
+		case e >= r1 && m.waves != nil:
+			f = &linearFunction{onPhi, m.linear[e-l1].w, m.linear[e-l1].b}
 		}
-	}
-	return block
-}
-
-// predict sets scores to what the experts predict for each x in turn, unknown for those
-// that know nothing yet, and calls done.
-func (m *parts) predict(scores []float64, xs []stream.Vec, unknown float64, done func(i int)) {
-	block := m.scoreMachines(xs)
-	for i, x := range xs {
-		z := m.inputs.apply(x)
-		var phi stream.Vec
-		if m.waves != nil {
-			phi = m.waves.of(z)
+		if f != nil {
+			out.members = append(out.members, member{names[e], f})
 		}
-		machineScores(scores, &block, i, unknown)
-		linearScores(scores, m.linear, z, phi, unknown)
-		done(i)
+		out.terms = append(out.terms, term{member: k, weight: w})
 	}
-}
-
-// info describes the experts, which have such names.
-func (m *parts) info(names []string) algos.Info {
-	lead := 0
-	for e, w := range m.weights {
-		if w > m.weights[lead] {
-			lead = e
-		}
-	}
-	i := algos.Info{Kind: algos.Mixture, Text: fmt.Sprintf("%d experts, most weight on %s, %.2f", len(names), names[lead], m.weights[lead])}
-	for _, k := range m.kernels {
-		if k != nil {
-			k.info(&i)
-		}
-	}
-	for _, o := range m.linear {
-		i.Nonzero += expansion.Nonzero(o.w)
-		if i.Dim = max(i.Dim, len(m.inputs.mean)); m.inputs.wide {
-			i.Dim = max(i.Dim, len(o.w))
-		}
-	}
-	return i
-}
-
-// machinesAs replaces machines by another form of them.
-func (m *parts) machinesAs(form func(*expansion.Expansion) algos.Model) {
-	for e, k := range m.kernels {
-		if k != nil {
-			m.kernels[e] = k.as(form)
-		}
-	}
+	return out
 }
 
 // fields describes all but the weights, which come first: the growing machine
@@ -178,14 +123,12 @@ func decode(data []byte) (algos.Model, error) {
 	var m algos.Model
 	err := state.Decode(data, func(f *state.Fields) {
 		switch {
-		case f.Next(ensembleMembers):
+		case f.Next(ensembleMembers) || f.Next(ensembleLimits):
 			x := new(ensemble)
 			x.fields(f)
 			m = x
-		case f.Next(guesserWeights):
-			x := new(guesser)
-			x.fields(f)
-			m = x
+		case f.Next(averageWeights):
+			m = averageFields(f)
 		default:
 			x := new(mixture)
 			x.fields(f)

@@ -33,7 +33,8 @@ type neighbours struct {
 	// the nearer p is to z; nil: none yet.
 	points *kernel.Basis
 	y      []float64
-	next   int // place of the oldest point, once all are taken
+	next   int  // place of the oldest point, once all are taken
+	number bool // the labels are numbers: the score is their weighted mean
 
 	many     score     // of the long window, for the example that was scored last
 	products []float32 // scratch
@@ -64,13 +65,17 @@ func (e *neighbours) vote(v *found, z stream.Vec) score {
 	for i, at := range v.at {
 		d[i] = math.Sqrt(distance(z, e.points.Row(at)))
 	}
-	var all, positive float64
+	var all, positive, sum float64
 	for i := range d {
 		w := 1 / (d[i] + d[nearest/2]/10 + 1e-9)
 		all += w
+		sum += float64(w * e.y[v.at[i]])
 		if e.y[v.at[i]] > 0 {
 			positive += w
 		}
+	}
+	if e.number {
+		return score{sum / all, true}
 	}
 	p := (float64(nearest*(positive/all)) + 0.5) / (nearest + 1)
 	return score{linear.Log(p / (1 - p)), true}
@@ -225,7 +230,7 @@ func (e *neighbours) fields(f *state.Fields) {
 	there := e.points != nil
 	f.Bool("there", &there)
 	if f.Decoding() {
-		*e = neighbours{}
+		*e = neighbours{number: e.number}
 	}
 	if !there || f.Err() != nil {
 		return
@@ -248,7 +253,7 @@ func (e *neighbours) check() error {
 		return errors.New("lengths do not agree")
 	}
 	for _, y := range e.y {
-		if y != 1 && y != -1 {
+		if !e.number && y != 1 && y != -1 || y-y != 0 {
 			return fmt.Errorf("label %g", y)
 		}
 	}

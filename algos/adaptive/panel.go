@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -34,9 +33,6 @@ type panel struct {
 	evals int64 // kernel values computed by learners that are gone; like those of scs, since it was made or restored
 	tuned uint64
 	told  uint64 // when the log was told of a cut
-
-	block [1 + k2048][]float64 // scratch
-	vecs  []stream.Vec
 }
 
 // aggregator weights what the experts predict.
@@ -194,21 +190,6 @@ func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) 
 	return nil
 }
 
-// scoreMachines computes the machines' scores of a few examples.
-func (l *panel) scoreMachines(xs []*stream.Example) {
-	l.vecs = l.vecs[:0]
-	for _, x := range xs {
-		l.vecs = append(l.vecs, x.X)
-	}
-	for e, m := range l.machines {
-		l.block[e] = l.block[e][:0]
-		if m != nil {
-			l.block[e] = slices.Grow(l.block[e], len(xs))[:len(xs)]
-			m.score(l.block[e], l.vecs)
-		}
-	}
-}
-
 // see returns an example as the linear experts see it, and its random features.
 func (l *panel) see(x *stream.Example) (z, phi stream.Vec) {
 	z = l.inputs.apply(x.X)
@@ -216,60 +197,6 @@ func (l *panel) see(x *stream.Example) (z, phi stream.Vec) {
 		phi = l.waves.of(z)
 	}
 	return z, phi
-}
-
-// scoresOf sets the first of dst to what each expert predicts for example i of those whose
-// scores by machines are known, unknown for those that know nothing yet.
-func (l *panel) scoresOf(dst []float64, i int, z, phi stream.Vec, unknown float64) {
-	machineScores(dst, &l.block, i, unknown)
-	linearScores(dst, l.linear[:], z, phi, unknown)
-}
-
-// machineScores is scoresOf for machines: one that is not there predicts what the growing
-// one does.
-func machineScores(dst []float64, block *[1 + k2048][]float64, i int, unknown float64) {
-	dst[growing] = unknown
-	for e, scores := range block {
-		dst[e] = dst[growing]
-		if len(scores) > 0 {
-			dst[e] = scores[i]
-		}
-	}
-}
-
-// linearScores is scoresOf for the others.
-func linearScores[E interface{ score(stream.Vec) float64 }](dst []float64, linear []E, z, phi stream.Vec, unknown float64) {
-	for e, x := range linear {
-		if z := inputOf(l1+e, z, phi); z != nil {
-			dst[l1+e] = x.score(*z)
-		} else {
-			dst[l1+e] = unknown
-		}
-	}
-}
-
-// inputOf returns what a linear expert takes, nil for nothing yet.
-func inputOf(e int, z, phi stream.Vec) *stream.Vec {
-	switch {
-	case e < r1:
-		return &z
-	case phi.Val != nil:
-		return &phi
-	}
-	return nil
-}
-
-// compare takes note of by how much each challenger was better than the growing
-// machine. A challenger that is absent takes no part: one that was absent when the
-// example was predicted scored as the growing machine did, and one that has been
-// dropped since must not win.
-func (l *panel) compare(by [k2048]float64) {
-	for k := range by {
-		if l.machines[k64+k] == nil {
-			by[k] = 0
-		}
-	}
-	l.cutting.Compare(by[:])
 }
 
 // take lets all experts learn from an example, the linear ones by learn.

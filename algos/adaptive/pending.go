@@ -40,6 +40,9 @@ func (l *Learner) predictionOf(scores []score) *prediction {
 	if l.mixer != nil {
 		p.f = l.mixer.predict([][]score{scores})[0] + l.shift()
 	}
+	if l.numbers != nil {
+		p.f = l.numbers.predict(scores)
+	}
 	if l.machines[growing] != nil {
 		cuts, _ := l.cutting.ChangePoints()
 		p.machine = 1 + cuts

@@ -1,9 +1,14 @@
 package adaptive
 
 import (
+	"context"
 	"fmt"
 	"math"
 
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
+	"github.com/streamsvm/streamsvm/algos/online"
+	"github.com/streamsvm/streamsvm/algos/ridge"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
@@ -11,14 +16,17 @@ import (
 
 // labels are what is known of numbers without features.
 type labels struct {
-	n        float64
-	last     float64
-	mean, m2 float64 // Welford's
+	n         float64
+	last      float64
+	mean, m2  float64 // Welford's
+	low, high float64
 }
 
 func (y *labels) learn(v float64) {
-	y.n++
-	y.last = v
+	if y.n++; y.n == 1 {
+		y.low, y.high = v, v
+	}
+	y.last, y.low, y.high = v, min(v, y.low), max(v, y.high)
 	d := v - y.mean
 	y.mean += d / y.n
 	y.m2 += float64(d * (v - y.mean))
@@ -32,7 +40,9 @@ func (y *labels) fields(f *state.Fields) {
 	f.Float64("last", &y.last)
 	f.Float64("mean", &y.mean)
 	f.Float64("m2", &y.m2)
-	if f.Decoding() && f.Err() == nil && !(y.n >= 0 && y.m2 >= 0 && y.n+math.Abs(y.last)+math.Abs(y.mean)+y.m2 < math.Inf(1)) {
+	f.Float64("low", &y.low)
+	f.Float64("high", &y.high)
+	if f.Decoding() && f.Err() == nil && !(y.n >= 0 && y.m2 >= 0 && y.low <= y.high && y.n+math.Abs(y.last)+math.Abs(y.mean)+y.m2+math.Abs(y.low)+math.Abs(y.high) < math.Inf(1)) {
 		f.Fail("count", fmt.Errorf("%g, %g, %g, %g", y.n, y.last, y.mean, y.m2))
 	}
 }
@@ -99,4 +109,143 @@ func (e *follower) reset() {
 func (e *follower) fields(f *state.Fields) {
 	f.Bool("begun", &e.begun)
 	e.onePass.fields(f)
+}
+
+// lastNumber predicts the number that came last.
+type lastNumber struct {
+	unbatched
+	labels *labels
+}
+
+func (e *lastNumber) predict(*input) score      { return score{e.labels.last, e.labels.n > 0} }
+func (e *lastNumber) learn(*input, score) error { return nil } // meanNumber
+func (e *lastNumber) fields(*state.Fields)      {}             // meanNumber
+func (e *lastNumber) function() function        { return constantOf(e.predict(nil)) }
+
+// meanNumber predicts the mean so far, and keeps the labels.
+type meanNumber struct {
+	unbatched
+	labels *labels
+}
+
+func (e *meanNumber) predict(*input) score { return score{e.labels.mean, e.labels.n > 0} }
+func (e *meanNumber) function() function   { return constantOf(e.predict(nil)) }
+
+func (e *meanNumber) learn(in *input, _ score) error {
+	e.labels.learn(in.x.Y)
+	return nil
+}
+
+func (e *meanNumber) fields(f *state.Fields) { f.Group("labels", e.labels.fields) }
+
+func constantOf(s score) function {
+	if !s.ok {
+		return nil
+	}
+	return constant(s.f)
+}
+
+// fitted is learner online at one rate, or learner ridge: a linear function of the inputs
+// or of random features. It begins when there are some examples, and takes numbers in
+// units of their standard deviation then, so that their scale does not matter. Unlike the
+// linear experts of the panel, ridge remembers all examples alike, so its function is
+// still good long after it was published.
+type fitted struct {
+	unbatched
+	panel        *Learner
+	form         form
+	rate         string         // of online; empty: ridge
+	l            algos.Learner  // nil: none yet
+	line         linearFunction // of l, in units of the numbers
+	center, unit float64
+}
+
+func (e *fitted) fresh() (err error) {
+	spec, options := &ridge.Spec, map[string]string{}
+	if e.rate != "" {
+		spec, options = &online.Spec, map[string]string{"rate": e.rate}
+	}
+	e.l, err = spec.New(algos.Env{Seed: e.panel.env.Seed, Log: e.panel.env.Log, Task: algos.Regress}, options)
+	return err
+}
+
+func (e *fitted) predict(in *input) score {
+	z := in.form(e.form)
+	if e.l == nil || z == nil {
+		return score{}
+	}
+	return score{e.line.b + linear.Dot(e.line.w, *z), true}
+}
+
+func (e *fitted) learn(in *input, _ score) error {
+	z := in.form(e.form)
+	if e.l == nil || z == nil {
+		return nil
+	}
+	c := *in.x
+	c.X, c.Y = *z, (in.x.Y-e.center)/e.unit
+	_, err := algos.Feed(context.Background(), e.l, &c)
+	e.draw()
+	return err
+}
+
+// draw sets the function to that of the learner.
+func (e *fitted) draw() {
+	m := e.l.Model().(*model.Linear)
+	w := m.Weights()
+	e.line.w = linear.Grow(e.line.w[:0], len(w))
+	for j, v := range w {
+		e.line.w[j] = e.unit * v
+	}
+	e.line.form, e.line.b = e.form, e.center+float64(e.unit*m.Bias())
+}
+
+// step lets it begin.
+func (e *fitted) step(context.Context) error {
+	n, sd := e.panel.sizes.first, e.panel.labels.sd()
+	if e.l != nil || e.panel.cutting.Seen() < uint64(n) || !(sd > 1e-9*math.Abs(e.panel.labels.mean)) || e.rate == "" && e.panel.inputs.wide || e.form == onPhi && e.panel.waves == nil {
+		return nil
+	}
+	if err := e.fresh(); err != nil {
+		return err
+	}
+	e.center, e.unit = e.panel.labels.mean, sd
+	for _, x := range e.panel.cutting.Newest(n) {
+		in := input{x: x}
+		e.panel.prepare(&in)
+		if err := e.learn(&in, score{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *fitted) function() function {
+	if e.l == nil {
+		return nil
+	}
+	return &e.line
+}
+
+func (e *fitted) fields(f *state.Fields) {
+	there := e.l != nil
+	f.Bool("there", &there)
+	if f.Decoding() {
+		e.l = nil
+	}
+	if !there || f.Err() != nil {
+		return
+	}
+	if f.Decoding() {
+		f.Fail("learner", e.fresh())
+	}
+	f.Float64("center", &e.center)
+	f.Float64("unit", &e.unit)
+	if f.Decoding() && f.Err() == nil && !(e.unit > 0 && e.unit+math.Abs(e.center) < math.Inf(1)) {
+		f.Fail("unit", fmt.Errorf("%g, %g", e.center, e.unit))
+	}
+	learnerFields(f, e.l)
+	if f.Decoding() && f.Err() == nil {
+		e.draw()
+	}
 }

@@ -98,12 +98,13 @@ func TestKernelRidge(t *testing.T) {
 // best one changes at one of several rates, and so does the rate. The reference
 // adds up all paths.
 func TestAverage(t *testing.T) {
+	const n = 5
 	for _, absolute := range []bool{false, true} {
 		r := rand.New(rand.NewPCG(5, 6))
-		c := newAverage(absolute)
+		c := newAverage(absolute, uniform(n))
 		var q [][]float64 // likelihoods
 		for step := range 4 {
-			scores := make([]float64, numGuessers)
+			scores := make([]float64, n)
 			for e := range scores {
 				scores[e] = 3 * r.NormFloat64()
 			}
@@ -116,12 +117,8 @@ func TestAverage(t *testing.T) {
 					}
 				}
 			}
-			f := weighted(c.weights(), scores)
-			c.learn(scores, f, y)
-			if step == 0 {
-				continue
-			}
-			l := make([]float64, numGuessers)
+			c.learn(scores, y, 1)
+			l := make([]float64, n)
 			for e, s := range scores {
 				if absolute {
 					l[e] = math.Exp(-min(math.Abs(s-y)/c.loss, 16) / 2)
@@ -136,6 +133,7 @@ func TestAverage(t *testing.T) {
 
 // slowWeights returns the weights after the likelihoods q.
 func slowWeights(q [][]float64) []float64 {
+	n := len(q[0])
 	// paths returns the weight of all paths of states after so many steps by their
 	// last state, each state kept with probability 1 − rate or drawn anew
 	// from the prior.
@@ -169,11 +167,11 @@ func slowWeights(q [][]float64) []float64 {
 	}
 	rates := paths(uniform(len(alphas)), metaRate, func(step, i int) float64 {
 		like := func(step, e int) float64 { return q[step][e] }
-		return total(paths(priors(numGuessers), alphas[i], like, step+1)) / total(paths(priors(numGuessers), alphas[i], like, step))
+		return total(paths(uniform(n), alphas[i], like, step+1)) / total(paths(uniform(n), alphas[i], like, step))
 	}, len(q))
-	out := make([]float64, numGuessers)
+	out := make([]float64, n)
 	for i, v := range rates {
-		w := paths(priors(numGuessers), alphas[i], func(step, e int) float64 { return q[step][e] }, len(q))
+		w := paths(uniform(n), alphas[i], func(step, e int) float64 { return q[step][e] }, len(q))
 		for e := range out {
 			out[e] += v / total(rates) * w[e] / total(w)
 		}
@@ -186,24 +184,24 @@ func slowWeights(q [][]float64) []float64 {
 func TestRegression(t *testing.T) {
 	const n, change = 2600, 1500
 	xs := friedman(t, n, "1500")
-	make := func() *regressor {
+	make := func() *Learner {
 		l, err := Spec.New(algos.Env{Seed: 1, Task: algos.Regress}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return l.(*regressor)
+		return l.(*Learner)
 	}
 	whole, parts := make(), make()
 	var sum float64
-	var each [numGuessers]float64
+	each := map[string]float64{}
 	var dst [1]float64
 	for i, x := range xs {
 		if _, _, err := whole.Follow(t.Context(), dst[:], xs[i:i+1]); err != nil {
 			t.Fatal(err)
 		}
 		sum += (dst[0] - x.Y) * (dst[0] - x.Y)
-		for e, f := range whole.scores {
-			each[e] += (f - x.Y) * (f - x.Y)
+		for e, s := range whole.now {
+			each[whole.experts[e].name] += (s.f - x.Y) * (s.f - x.Y)
 		}
 		if i == n/2 {
 			runtime.GOMAXPROCS(1)
@@ -215,7 +213,7 @@ func TestRegression(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compiled := m.(*guesser).Compile()
+			compiled := m.(*ensemble).Compile()
 			for _, f := range []float64{m.Decision(x.X), stored.Decision(x.X)} {
 				if f != dst[0] {
 					t.Fatalf("example %d: %g by the model, %g live", i, f, dst[0])
@@ -239,7 +237,7 @@ func TestRegression(t *testing.T) {
 	}
 	for e, s := range each {
 		if sum > s {
-			t.Errorf("mean squared error %.3f, that of %s %.3f", sum/n, guesserNames[e], s/n)
+			t.Errorf("mean squared error %.3f, that of %s %.3f", sum/n, e, s/n)
 		}
 	}
 	cuts, latest := whole.ChangePoints()
@@ -281,10 +279,138 @@ func TestAbsoluteLoss(t *testing.T) {
 	}
 }
 
-func uniform(n int) []float64 {
-	p := make([]float64, n)
-	for e := range p {
-		p[e] = 1 / float64(n)
+// TestSquares: the weights are those of the ridge regression that they are the recursion
+// of, and one number far out moves them as one at 3σ does.
+func TestSquares(t *testing.T) {
+	const n, spread = 4, 0.5
+	r := rand.New(rand.NewPCG(9, 10))
+	s := newSquares(n, spread, 1, false)
+	h, g := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil) // in units of σ
+	for i := range n {
+		h.SetSym(i, i, 1/spread)
 	}
-	return p
+	for step := range 60 {
+		f := make([]float64, n)
+		var mean float64
+		for e := range f {
+			f[e] = 5 + r.NormFloat64()
+			mean += f[e] / n
+		}
+		y := 0.7*f[0] + 0.5*f[1] - 0.2*f[2] + 0.1*r.NormFloat64()
+		if step == 30 {
+			y += 1000
+		}
+		before := append([]float64(nil), s.w...)
+		s.learn(f, y, 1)
+		sigma := math.Sqrt(s.noise)
+		x, fit := mat.NewVecDense(n, nil), 0.
+		for e := range f {
+			x.SetVec(e, (f[e]-mean)/sigma)
+			fit += before[e] * x.AtVec(e)
+		}
+		target := fit + min(max((y-mean)/sigma-fit, -3), 3)
+		h.SymRankOne(h, 1, x)
+		g.AddScaledVec(g, target, x)
+		var c mat.Cholesky
+		var d mat.VecDense
+		if !c.Factorize(h) {
+			t.Fatal("singular")
+		}
+		if err := c.SolveVecTo(&d, g); err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.
+		for e, w := range s.weights() {
+			sum += w
+			if want := 1./n + d.AtVec(e) - mat.Sum(&d)/n; math.Abs(w-want) > 1e-8 {
+				t.Fatalf("step %d, weight %d: %g, want %g", step, e, w, want)
+			}
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("step %d: the sum of the weights is %g", step, sum)
+		}
+	}
+}
+
+// TestNumberScale: the origin and the scale of the numbers do not matter, to the trainer
+// or to a subscriber.
+func TestNumberScale(t *testing.T) {
+	for _, loss := range []string{"squared", "absolute"} {
+		a, b := newRegressor(t, loss, 250), newRegressor(t, loss, 250)
+		for i, x := range friedman(t, 700, "300") {
+			if i%50 == 49 { // one that is far out
+				c := *x
+				c.Y, x = 1e3, &c
+			}
+			c := *x
+			c.Y = 1000*x.Y + 7
+			f, g := followOne(t, a, x), followOne(t, b, &c)
+			if i == 0 {
+				continue
+			}
+			if f, g := 1000*f+7, g; math.Abs(f-g) > 1e-3*math.Abs(f) {
+				t.Fatalf("%s loss, example %d: %g, want %g", loss, i, g, f)
+			}
+			if i%100 == 99 {
+				f, g := 1000*a.Published().Decision(x.X)+7, b.Published().Decision(x.X)
+				if math.Abs(f-g) > 1e-3*math.Abs(f) {
+					t.Fatalf("%s loss, example %d as published: %g, want %g", loss, i, g, f)
+				}
+			}
+		}
+	}
+}
+
+func newRegressor(t *testing.T, loss string, every int) *Learner {
+	t.Helper()
+	l, err := Spec.New(algos.Env{Seed: 1, Task: algos.Regress, PublishEvery: every}, map[string]string{"loss": loss})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.(*Learner)
+}
+
+func followOne(t *testing.T, r *Learner, x *stream.Example) float64 {
+	t.Helper()
+	var dst [1]float64
+	if _, _, err := r.Follow(t.Context(), dst[:], []*stream.Example{x}); err != nil {
+		t.Fatal(err)
+	}
+	return dst[0]
+}
+
+// TestNoWorseThanTheMean: where the numbers may take the opposite sign with each version,
+// half of the versions are wrong about them, and what is published comes to predict the
+// mean. What the trainer predicts for itself follows them.
+func TestNoWorseThanTheMean(t *testing.T) {
+	const every, versions = 100, 40
+	r := rand.New(rand.NewPCG(11, 12))
+	l := newRegressor(t, "squared", every)
+	var own, published, constant, mean float64
+	var m algos.Model
+	sign := 1.
+	for i := range every * versions {
+		x := &stream.Example{Seq: uint64(i + 1), Labelled: true, X: stream.Vec{Val: []float32{float32(r.NormFloat64()), float32(r.NormFloat64())}}}
+		x.Y = 50 + 10*float64(x.X.Val[0])*sign
+		if i%every == 0 && i > 0 {
+			sign = float64(2*r.IntN(2) - 1)
+			x.Y = 50 + 10*float64(x.X.Val[0])*sign
+			stored, err := Spec.DecodeModel(algostest.Bytes(t, l.Published()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m = stored
+		}
+		f := followOne(t, l, x)
+		if i >= every*versions/2 {
+			own += (f - x.Y) * (f - x.Y)
+			published += math.Pow(m.Decision(x.X)-x.Y, 2)
+			constant += (mean - x.Y) * (mean - x.Y)
+		}
+		mean += (x.Y - mean) / float64(i+1)
+	}
+	t.Logf("squared errors, of the mean's: own %.3f, published %.3f", own/constant, published/constant)
+	if published > 1.1*constant || own > 0.6*constant {
+		t.Errorf("squared errors: own %g, published %g, of the mean %g", own, published, constant)
+	}
 }

@@ -30,19 +30,6 @@ func newShares(prior []float64) shares {
 	return c
 }
 
-// priors returns the first weights of n experts, which are equal but for the
-// longest challenger: it is the same as the growing machine on most streams and
-// most of the time, and has half of its share.
-func priors(n int) []float64 {
-	p := make([]float64, n)
-	for e := range p {
-		p[e] = 1 / float64(n-1)
-	}
-	p[growing] /= 2
-	p[k2048] /= 2
-	return p
-}
-
 // weights returns Σ_i v_i w_ie by expert.
 func (c *shares) weights() []float64 {
 	out := make([]float64, len(c.prior))

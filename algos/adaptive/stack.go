@@ -80,6 +80,11 @@ func (s *stack) learn(x [][]float64, y int, weight float64) {
 		}
 		s.move(d, weight)
 	}
+	s.limit()
+}
+
+// limit keeps the trace of P from growing beyond what it was at first.
+func (s *stack) limit() {
 	var trace float64
 	for i := range s.w {
 		trace += s.p[i*len(s.w)+i]

@@ -24,6 +24,9 @@ func (l *Learner) fields(f *state.Fields) {
 		if l.mixer != nil {
 			l.mixer.fields(f)
 		}
+		if l.numbers != nil {
+			f.Group("numbers", l.numbers.fields)
+		}
 		l.versionFields(f)
 	})
 	for _, e := range l.experts {

@@ -13,6 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/adaptive"
 	"github.com/streamsvm/streamsvm/algos/l1smooth"
 	"github.com/streamsvm/streamsvm/algos/online"
+	"github.com/streamsvm/streamsvm/algos/ridge"
 	"github.com/streamsvm/streamsvm/algos/sbp"
 	"github.com/streamsvm/streamsvm/algos/scs"
 	"github.com/streamsvm/streamsvm/algos/svrg"
@@ -31,15 +32,13 @@ var All = []algos.Spec{
 	l1smooth.Spec,
 	svrg.SD,
 	svrg.SAGASD,
+	ridge.Spec,
 
 	tsgs3vm.FRS3VM,
 }
 
 // baselines are special cases of other learners.
 var baselines = []string{"frs3vm"}
-
-// contrib maps learners that programs have only if they import them to their packages.
-var contrib = map[string]string{"lssvm": "scale/lssvm", "ridge": "ridge"}
 
 // removed maps learners of earlier versions to what replaces them.
 var removed = map[string]string{
@@ -80,8 +79,8 @@ func Lookup(name string) (algos.Spec, error) {
 			return s, nil
 		}
 	}
-	if path, ok := contrib[name]; ok {
-		return algos.Spec{}, fmt.Errorf("this program does not have the learner %q: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/%s", name, path)
+	if name == "lssvm" {
+		return algos.Spec{}, fmt.Errorf("this program does not have the learner %q: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/scale/lssvm", name)
 	}
 	if advice, ok := removed[name]; ok {
 		return algos.Spec{}, fmt.Errorf("the learner %q has been removed: %s", name, advice)

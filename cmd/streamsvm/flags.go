@@ -274,10 +274,10 @@ func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 // learnFlags say what is learned, and how: everything that determines a state.
 type learnFlags struct {
 	learner, preset, task, scale, tune string
-	classWeight                        string
+	classWeight, cost                  string
 	set                                cli.Pairs
 	seed                               uint64
-	hashDim, span, warmup, window      int
+	hashDim, warmup, window            int
 	maxClasses                         int
 	promote, gate                      string
 	join                               joinFlags
@@ -294,8 +294,8 @@ func (o *learnFlags) define(f *cli.Flags) {
 		f.Choice(&o.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, taskUsage)
 		f.Uint64Var(&o.seed, "seed", 1, seedUsage)
 		f.Choice(&o.scale, "scale", "auto", prep.Scales(), scaleUsage)
-		f.IntVar(&o.span, "scale-span", prep.DefaultSpan, "about how many examples the means of --scale running go back")
 		f.StringVar(&o.classWeight, "class-weight", "auto", "weights of the classes: auto gives more to classes with less than a thirteenth of the examples; none; or a `LIST` such as fraud=10,ok=1")
+		f.StringVar(&o.cost, "cost", "", "predict the label of least expected cost: a `LIST` of what it costs to miss a label, such as fraud=10,ok=1; of two labels also fn=10,fp=1")
 		f.IntVar(&o.hashDim, "hash-dim", 0, hashUsage)
 		f.IntVar(&o.warmup, "warmup", 0, warmupUsage)
 		f.IntVar(&o.window, "window", 1000, "number of examples in windowed measures")
@@ -325,7 +325,7 @@ func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
 	}
 	opts = trainer.Options{
 		Learner: o.learner, Preset: o.preset, Set: o.set, Task: algos.Task(o.task), Seed: o.seed, Tune: trainer.Tune(o.tune),
-		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, ClassWeight: o.classWeight, Warmup: o.warmup, Window: o.window, MaxClasses: o.maxClasses,
+		Scale: trainer.Scale(o.scale), HashDim: o.hashDim, ClassWeight: o.classWeight, Costs: o.cost, Warmup: o.warmup, Window: o.window, MaxClasses: o.maxClasses,
 	}
 	if spec, err := registry.Lookup(o.learner); err == nil && opts.Task == "" {
 		opts.Task = spec.Tasks[0]
@@ -363,8 +363,8 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 
 // optionFlags are the flags for fields of trainer.Options and trainer.Job.
 var optionFlags = map[string]string{
-	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale", "Span": "scale-span",
-	"HashDim": "hash-dim", "ClassWeight": "class-weight", "Warmup": "warmup", "Window": "window", "MaxClasses": "max-classes", "Gate": "gate", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
+	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale",
+	"HashDim": "hash-dim", "ClassWeight": "class-weight", "Costs": "cost", "Warmup": "warmup", "Window": "window", "MaxClasses": "max-classes", "Gate": "gate", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
 }
 
 // optionErrors lists the errors of the trainer about its options in err.
@@ -403,7 +403,7 @@ func badOption(c *cli.Call, err error, again string) error {
 
 // stateFlags are the flags for settings of an engine.MismatchError that have one.
 var stateFlags = map[string]string{
-	"learner": "learner", "preset": "preset", "task": "task", "seed": "seed", "scale": "scale", "span": "scale-span", "hash_dim": "hash-dim",
+	"learner": "learner", "preset": "preset", "task": "task", "seed": "seed", "scale": "scale", "hash_dim": "hash-dim",
 	"class_weight": "class-weight", "warmup": "warmup", "tune": "tune", "window": "window", "set": "set", "labels": "labels", "delay": "delay",
 }
 

@@ -22,6 +22,7 @@ var removed = map[string]string{
 	"--original-timing":     "--rate sets the records per second",
 	"--queue":               "it is 65536 now",
 	"--session-timeout":     "it is 10s now",
+	"--scale-span":          "it is 1000 now",
 	"--set-only":            "config show prints the source of each value: those that are set have another one than default",
 	"--sift-target-lag":     "it is 30s now",
 	"--stall-timeout":       "it is 45s now",

@@ -287,6 +287,9 @@ func (r *result) rows() [][]string {
 		row("probabilities", "%s", p)
 		row(last, "%s", probabilities("", &r.Prequential.Window.Probability))
 	}
+	if c := r.Prequential.Cost; c != nil {
+		row("mean cost", "%s", decimal(*c))
+	}
 	if a := r.AsPublished; a != nil {
 		row("as published", "%s, on %d examples", m(a.Measures), a.Examples)
 		row("", "%d versions, one after each %d records; the figures above are the trainer's own", a.Versions, a.Every)
@@ -295,6 +298,9 @@ func (r *result) rows() [][]string {
 		}
 		if p := probabilities("", &a.Probability); p != "" {
 			row("  probabilities", "%s", p)
+		}
+		if a.Cost != nil {
+			row("  mean cost", "%s", decimal(*a.Cost))
 		}
 		for k, g := range a.ByAge {
 			age := fmt.Sprintf("  age to %d", g.To)

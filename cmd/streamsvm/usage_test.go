@@ -51,7 +51,7 @@ func TestUsageErrors(t *testing.T) {
 	add("train --topics a "+away, "--tolerance maybe", "--codec avro", "--labels 7", "--max-features -1", "--csv-separator ab", "--codec csv --csv-separator=",
 		"--codec csv --label-column x", "--merge never", "--lateness -1s", "--lateness 5", "--fetch-max-bytes -1", "--partitions -1", "--partitions x", "--partitions 1,1",
 		"--learner nobody", "--preset nope", "--set nope=1", "--set gamma", "--set c=-1", "--tune maybe", "--task sort", "--learner dsg --task regress", "--scale huge",
-		"--scale-span -1", "--hash-dim -1", "--warmup -1", "--window -1", "--seed -1", "--model-topic m", "--model-topic a --checkpoint s",
+		"--hash-dim -1", "--warmup -1", "--window -1", "--seed -1", "--model-topic m", "--model-topic a --checkpoint s",
 		"--checkpoint s --checkpoint-retain 0", "--checkpoint s --checkpoint-interval -1s", "--listen nowhere", "--listen 8080",
 		"--listen 127.0.0.1:99999", "--shutdown-timeout 0s", "--max-record-bytes -1", "--max-record-bytes 10",
 		"--model-name a/b --model-topic m --checkpoint s", "--model-name= --model-topic m --checkpoint s", "--join key", "--join nope", "--labels-topic l")

@@ -189,9 +189,18 @@ func (c *converter) answer(f ref, k int) error {
 		return fmt.Errorf("%d labels of %d classes", len(c.d.Labels), want)
 	}
 	var number ref // of the class, [N,1]
-	if k == 1 {
+	q := c.probability(f, k)
+	switch costs := c.d.Costs; {
+	case len(costs) > 0 && len(costs) != want:
+		return fmt.Errorf("%d costs of %d classes", len(costs), want)
+	case len(costs) > 0 && q != "" && k == 1:
+		missed := c.op("Mul", c.op("Sub", c.scalar(1), q), c.scalar(costs[0]))
+		number = c.cast(c.op("GreaterOrEqual", c.op("Mul", q, c.scalar(costs[1])), missed), typeInt64)
+	case len(costs) > 0 && q != "":
+		number = c.argMax(c.op("Mul", q, c.tensor(costs, 1, k)))
+	case k == 1:
 		number = c.cast(c.op("GreaterOrEqual", f, c.scalar(0)), typeInt64)
-	} else {
+	default:
 		number = c.argMax(f)
 	}
 	// Refused rows have a label of their own.
@@ -202,7 +211,7 @@ func (c *converter) answer(f ref, k int) error {
 	}
 	c.output(c.op("Gather", c.tensor(labels, want+1), number), "label", typ, 1)
 	c.output(c.known(f), "decision", "double", k)
-	if q := c.probability(f, k); q != "" {
+	if q != "" {
 		c.output(c.known(q), "probability", "double", k)
 	}
 	return nil

@@ -25,6 +25,7 @@ type document struct {
 	}
 	Preprocessing json.RawMessage
 	Labels        []any
+	Costs         []float64
 	Model         json.RawMessage
 	Probability   *struct {
 		Decisions []float64
@@ -71,6 +72,7 @@ type expertsForm struct {
 	Kind                string
 	Bias, Mixed, Center float64 // of an ensemble
 	Caps                []struct{ At, Weight float64 }
+	Low, High           *float64 // of an average
 	Experts             []expertForm
 }
 
@@ -84,6 +86,7 @@ type termForm struct{ Square, Slope, Outer, Offset, Weight, Share float64 }
 
 type neighboursForm struct {
 	Nearest int
+	Mean    bool
 	Points  []vector[float32]
 	Labels  []float64
 }

@@ -390,7 +390,13 @@ func (c *converter) neighbours(m *neighboursForm, x ref, s space) (ref, error) {
 	median := c.node("", "Gather", []attr{{"axis", 1}}, d, c.ints(int64(m.Nearest/2)))
 	one := c.scalar(1)
 	w := c.op("Div", one, c.op("Add", c.op("Add", d, c.op("Div", median, c.scalar(10))), c.scalar(1e-9)))
+	if m.Mean {
+		positive = m.Labels
+	}
 	share := c.op("Div", c.sum(c.op("Mul", w, c.op("Gather", c.tensor(positive, n), near))), c.sum(w))
+	if m.Mean {
+		return share, nil
+	}
 	k, half := c.scalar(float64(m.Nearest)), c.scalar(.5)
 	odds := c.op("Div", c.op("Add", c.op("Mul", k, share), half), c.op("Add", c.op("Mul", k, c.op("Sub", one, share)), half))
 	return c.op("Log", odds), nil
@@ -416,6 +422,12 @@ func (t *termForm) logOdds(c *converter, f ref) ref {
 func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 	var parts, shared []ref
 	var shares float64
+	limited := func(f ref) ref {
+		if m.Low == nil || m.High == nil {
+			return f
+		}
+		return c.clip(f, *m.Low, *m.High)
+	}
 	for i := range m.Experts {
 		e := &m.Experts[i]
 		p, err := scaling(e.Preprocessing)
@@ -446,7 +458,7 @@ func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 				}
 			}
 		case m.Kind == "average":
-			parts = append(parts, c.op("Mul", f, c.scalar(e.Weight)))
+			parts = append(parts, c.op("Mul", limited(f), c.scalar(e.Weight)))
 		case one && e.Square != 0:
 			return c.op("Mul", f, c.scalar(e.Slope/math.Sqrt(e.Square))), nil
 		case one:
@@ -483,7 +495,7 @@ func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
 		f = c.total(center, capped)
 		return f, nil
 	case "average":
-		return f, nil
+		return limited(f), nil
 	}
 	return c.op("Log", c.op("Div", c.op("Add", one, f), c.op("Sub", one, f))), nil
 }

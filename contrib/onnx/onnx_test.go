@@ -19,7 +19,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/contrib/onnx"
-	_ "github.com/streamsvm/streamsvm/contrib/ridge"
 	"github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
@@ -302,9 +301,10 @@ func learned(t *testing.T, spec algos.Spec, env algos.Env, options map[string]st
 		pipe.Model = l.Published()
 	}
 	if env.Classes > 2 {
-		pipe.Softmax = &calibrate.Softmax{Slope: 1.5, Scale: .7}
+		pipe.Softmax, pipe.Costs = &calibrate.Softmax{Slope: 1.5, Scale: .7}, slices.Repeat(calibrate.Costs{1, 20}, env.Classes)[:env.Classes]
 	} else if env.Task == algos.Classify {
 		pipe.Probability = &calibrate.Map{Decisions: []float64{-2, -.5, 0, .25, 3}, LogOdds: []float64{-4, -1.5, .25, .25, 3}}
+		pipe.Costs = calibrate.Costs{1, 7}
 	}
 	data, err := pipe.AppendBinary(nil)
 	if err != nil {

@@ -185,6 +185,7 @@ func (e *Engine) addClasses(ctx context.Context, x *stream.Example) error {
 		}
 		e.classes.known++
 	}
+	e.setCosts()
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -24,23 +25,89 @@ func ParseClassWeights(s string) (auto bool, given map[string]float64, err error
 	case "none":
 		return false, nil, nil
 	}
-	given = map[string]float64{}
+	given, err = parseByLabel("weight", s)
+	if err != nil && !strings.Contains(s, "=") {
+		err = fmt.Errorf("%q is not auto, none, or a list such as fraud=10,ok=1", s)
+	}
+	return false, given, err
+}
+
+// ParseCosts parses Config.Costs: costs by label, such as "fraud=10,ok=1"; of two labels
+// also "fn=10,fp=1", for false negatives and false positives. Empty is nil.
+func ParseCosts(s string) (map[string]float64, error) {
+	if s == "" {
+		return nil, nil
+	}
+	return parseByLabel("cost", s)
+}
+
+func parseByLabel(what, s string) (map[string]float64, error) {
+	given := map[string]float64{}
 	for _, part := range strings.Split(s, ",") {
 		at := strings.LastIndexByte(part, '=')
 		if at < 1 {
-			return false, nil, fmt.Errorf("%q is not auto, none, or a list such as fraud=10,ok=1", s)
+			return nil, fmt.Errorf("%q is not a list such as fraud=10,ok=1", s)
 		}
 		label, text := part[:at], part[at+1:]
 		w, err := strconv.ParseFloat(text, 32)
 		if err != nil || !(w > 0) || math.IsInf(w, 1) {
-			return false, nil, fmt.Errorf("the weight of label %s is %q, want a number above 0", label, text)
+			return nil, fmt.Errorf("the %s of label %s is %q, want a number above 0", what, label, text)
 		}
 		if _, twice := given[label]; twice {
-			return false, nil, fmt.Errorf("label %s has two weights", label)
+			return nil, fmt.Errorf("label %s has two %ss", label, what)
 		}
 		given[label] = w
 	}
-	return false, given, nil
+	return given, nil
+}
+
+// checkCosts validates the configured costs.
+func (e *Engine) checkCosts() (err error) {
+	if e.costOf, err = ParseCosts(e.cfg.Costs); err != nil || e.costOf == nil {
+		return err
+	}
+	k := e.numClasses()
+	if k == 0 {
+		return errors.New("costs: a regression has no classes")
+	}
+	known := map[string]bool{}
+	for c := range k {
+		known[e.classLabel(c)] = true
+	}
+	for c, alias := range [...]string{"fp", "fn"} {
+		if v, ok := e.costOf[alias]; ok && k == 2 && !known[alias] {
+			delete(e.costOf, alias)
+			e.costOf[e.classLabel(c)] = v
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(e.costOf)) {
+		if e.classes == nil && !known[label] {
+			return fmt.Errorf("costs: there is no label %s, the labels are %s", label, strings.Join(slices.Sorted(maps.Keys(known)), " and "))
+		}
+	}
+	e.setCosts()
+	return nil
+}
+
+// Costs returns the costs of the classes known now, nil for none.
+func (e *Engine) Costs() []float64 { return e.preq.Costs }
+
+// setCosts sets the costs of the classes known now.
+func (e *Engine) setCosts() {
+	if e.costOf == nil {
+		return
+	}
+	list := make(calibrate.Costs, e.numClasses())
+	for k := range list {
+		list[k] = 1
+		if c, ok := e.costOf[e.classLabel(k)]; ok {
+			list[k] = c
+		}
+	}
+	e.preq.Costs = list
+	if e.published != nil {
+		e.published.SetCosts(list)
+	}
 }
 
 // classWeights are factors on the weights of examples, by class.

@@ -43,6 +43,9 @@ type Config struct {
 	HashDim int
 	// ClassWeight is parsed by ParseClassWeights.
 	ClassWeight string
+	// Costs are parsed by ParseCosts. The state depends on them only in that it has the
+	// mean cost.
+	Costs string
 	// Warmup is the number of examples before learning begins; 0 chooses it by what
 	// has to be fitted (see tuneWarmup).
 	Warmup int
@@ -153,6 +156,7 @@ type Engine struct {
 	weights     classWeights
 	sifted      *sift.Estimate           // nil unless the stream is sifted
 	calib       *calibrate.Online        // for two classes; else nil
+	costOf      map[string]float64       // by label; nil without costs
 	soft        *calibrate.OnlineSoftmax // for more than two; else nil
 	weighted    bool                     // an example had a weight other than 1
 	steps       uint64
@@ -251,6 +255,9 @@ func NewEngine(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	if err := e.checkClassWeights(); err != nil {
+		return nil, err
+	}
+	if err := e.checkCosts(); err != nil {
 		return nil, err
 	}
 	if cfg.Gate != "" {

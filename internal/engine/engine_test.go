@@ -11,7 +11,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
-	_ "github.com/streamsvm/streamsvm/contrib/ridge"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"

@@ -51,6 +51,7 @@ func (e *Engine) measurePublished() {
 		}
 		return eval.New(e.cfg.Task == algos.Regress, size)
 	})
+	e.setCosts()
 }
 
 // publishDue takes the version of a replay, if one is due.

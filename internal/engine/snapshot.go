@@ -146,6 +146,7 @@ func (e *Engine) Restore(s *checkpoint.Snapshot) error {
 		}
 		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, err)
 	}
+	e.setCosts()
 	e.restorePublished(s)
 	return nil
 }

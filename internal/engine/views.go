@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"maps"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -110,6 +112,7 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 			p.Softmax = &m
 		}
 	}
+	p.Costs = slices.Clone(e.preq.Costs)
 	return p
 }
 

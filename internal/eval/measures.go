@@ -167,6 +167,9 @@ type Summary struct {
 	Window   Window     `json:"window"`
 	// Weighted is nil while all weights are 1.
 	Weighted *Weighted `json:"weighted,omitempty"`
+	// Cost is the mean cost of the labels of least expected cost, over the examples
+	// with a probability; nil without costs.
+	Cost *Number `json:"mean_cost,omitempty"`
 }
 
 // warnFrom is the number of examples from which an accuracy is worth a warning.

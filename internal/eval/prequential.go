@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -24,7 +25,10 @@ type Prequential struct {
 	bins        *bins
 	blocks      blocks
 	calibration calibration
-	weights     *weighing // nil while all weights are 1
+	// Costs choose labels by the probabilities added, for Summary.Cost; nil for none.
+	Costs   calibrate.Costs
+	cost    float64   // sum
+	weights *weighing // nil while all weights are 1
 
 	// For regression: sums over all examples, and Welford's mean and sum of squared
 	// deviations of the labels.
@@ -265,6 +269,10 @@ func (p *Prequential) summary() Summary {
 	p.total.measures(&s.Measures)
 	p.recent.measures(&s.Window.Measures)
 	s.Probability, s.Window.Probability = p.calibration.all(), p.calibration.window()
+	if p.Costs != nil && p.calibration.n > 0 {
+		mean := Number(p.cost / float64(p.calibration.n))
+		s.Cost = &mean
+	}
 	if p.several {
 		s.Window.Confusion = p.recent.rows()
 		return s

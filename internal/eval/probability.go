@@ -264,12 +264,16 @@ func noProbability() Probability {
 
 // AddProbability adds the probability that the label is positive, from before the
 // example was learned from. It is called after Add, for examples that have one.
-func (p *Prequential) AddProbability(prob float64, positive bool) { p.calibration.add(prob, positive) }
+func (p *Prequential) AddProbability(prob float64, positive bool) {
+	p.calibration.add(prob, positive)
+	p.cost += p.Costs.Cost(int(one(p.Costs.Positive(prob))), int(one(positive)))
+}
 
 // AddProbabilities is AddProbability for more than two classes: it adds the
 // probabilities of the classes known then, and the class of the label.
 func (p *Prequential) AddProbabilities(probs []float64, class int) {
 	p.calibration.addClass(probs, class)
+	p.cost += p.Costs.Cost(p.Costs.Best(probs), class)
 }
 
 // calibrationFields describes the measures of probabilities; they are in a state
@@ -279,6 +283,9 @@ func (p *Prequential) calibrationFields(f *state.Fields) {
 		return
 	}
 	f.Group("probability", p.calibration.fields)
+	if f.Next("cost") || !f.Decoding() && p.Costs != nil {
+		f.Float64("cost", &p.cost)
+	}
 }
 
 func (c *calibration) fields(f *state.Fields) {

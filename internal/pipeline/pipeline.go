@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -36,6 +37,19 @@ type Pipeline struct {
 	// Softmax maps the scores of more than two classes to their probabilities; nil
 	// for two classes, for regression, and if unknown.
 	Softmax *calibrate.Softmax
+	// Costs choose the label by the probabilities, where these are known; nil: the
+	// decision or the largest score does.
+	Costs calibrate.Costs
+}
+
+// Best returns the class predicted by the scores of more than two.
+func (p *Pipeline) Best(scores []float64) int {
+	if p.Costs == nil || p.Softmax == nil {
+		return algos.Largest(scores)
+	}
+	probabilities := make([]float64, len(scores))
+	p.Softmax.Probabilities(probabilities, scores)
+	return p.Costs.Best(probabilities)
 }
 
 // Info describes the model.
@@ -177,6 +191,13 @@ func (p *Pipeline) probability(f *state.Fields) {
 	default:
 		f.Fail("form", fmt.Errorf("%q for the task %s", form, p.Task))
 	}
+	if f.Next("costs") || !f.Decoding() && p.Costs != nil {
+		f.Float64s("costs", (*[]float64)(&p.Costs))
+		f.Fail("costs", linear.Finite(p.Costs))
+		if f.Decoding() && f.Err() == nil && (len(p.Costs) < 2 || slices.Min(p.Costs) <= 0 || p.Task == algos.Regress) {
+			f.Fail("costs", fmt.Errorf("%v for the task %s", p.Costs, p.Task))
+		}
+	}
 }
 
 // Options describes a learner's options, sorted by name.
@@ -265,6 +286,9 @@ func Decode(data []byte) (*Pipeline, error) {
 	}
 	if n := p.Signature.Classes(); n > 0 && p.Task == algos.Classify && n != p.Classes() {
 		return nil, fmt.Errorf("encoded predictor: model of %s: %d labels, %d classes", p.Learner, n, p.Classes())
+	}
+	if n := len(p.Costs); n > 0 && n != p.Classes() {
+		return nil, fmt.Errorf("encoded predictor: %d costs of %d classes", n, p.Classes())
 	}
 	return p, nil
 }

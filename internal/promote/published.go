@@ -6,6 +6,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/stream"
@@ -85,9 +86,21 @@ func NewPublished(every uint64, measures func(window bool) *eval.Prequential) *P
 }
 
 func (p *Published) clear() {
+	var costs calibrate.Costs
+	if p.all != nil {
+		costs = p.all.Costs
+	}
 	p.versions, p.age, p.all = 0, 0, p.measures(true)
 	for i := range p.ages {
 		p.ages[i] = p.measures(false)
+	}
+	p.SetCosts(costs)
+}
+
+// SetCosts sets the costs of the labels predicted from now on.
+func (p *Published) SetCosts(c calibrate.Costs) {
+	for _, m := range append(p.ages[:], p.all) {
+		m.Costs = c
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	_ "github.com/streamsvm/streamsvm/contrib/ridge"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/stream"

@@ -490,11 +490,13 @@ _NEAREST, _NEAR_LEAST, _NEAR_FEW, _NEAR_MANY, _NEAR_DIM = 5, 8, 512, 2048, 64
 
 
 class _Neighbours:
-    """The newest points, of which the nearest vote: those of all, or of the newest 512."""
+    """The newest points, of which the nearest vote: those of all, or of the newest 512. The
+    vote on numbers is their mean."""
 
     _labels = np.zeros(0)
 
-    def __init__(self, f: Fields) -> None:
+    def __init__(self, f: Fields, numbers: bool) -> None:
+        self._combine = _mean if numbers else _vote
         f.group("points")
         if not f.flag("there"):
             return
@@ -503,7 +505,7 @@ class _Neighbours:
         dim, n = f.integer("dim", 1, 1 << 31), f.integer("points", 1, _NEAR_MANY)
         cols, points = _listed(f, dim, n)
         self._labels, ahead = f.floats("y"), f.integer("next", 0, n - 1)
-        if len(self._labels) != n or ahead and n < _NEAR_MANY or (abs(self._labels) != 1).any():
+        if len(self._labels) != n or ahead and n < _NEAR_MANY or not numbers and (abs(self._labels) != 1).any():
             raise f.fail("points: lengths do not go together")
         # The first number of a point is half the square of its length, and no feature.
         first = int((cols[:1] == 0).sum())
@@ -526,19 +528,29 @@ class _Neighbours:
             s = part.sparse()
             square = s.total(s.val.astype(np.float64) ** 2)[:, None]
             d = np.maximum(square + self._points.norms[at] - 2 * self._points.values(part)[:, at], 0)
-            out[start:end] = _vote(np.where(d < 1e-10 * square, 0, d), self._labels[at])
+            out[start:end] = self._combine(np.where(d < 1e-10 * square, 0, d), self._labels[at])
         return out
 
 
-def _vote(d: F64, labels: F64) -> F64:
-    """The log odds by votes of the nearest points, given squared distances."""
+def _nearest(d: F64) -> tuple[I64, F64]:
+    """The nearest points and the weights of their votes, given squared distances."""
     rows, left = np.arange(len(d)), d.astype(np.float32)  # rounded, equal points are at the same distance
     near = np.empty((len(d), _NEAREST), np.int64)
     for k in range(_NEAREST):
         near[:, k] = left.argmin(axis=1)  # the first of several
         left[rows, near[:, k]] = np.inf
     distance = np.sqrt(d[rows[:, None], near])
-    w = 1 / (distance + distance[:, _NEAREST // 2, None] / 10 + 1e-9)
+    return near, 1 / (distance + distance[:, _NEAREST // 2, None] / 10 + 1e-9)
+
+
+def _mean(d: F64, labels: F64) -> F64:
+    near, w = _nearest(d)
+    return np.asarray((w * labels[near]).sum(axis=1) / w.sum(axis=1))
+
+
+def _vote(d: F64, labels: F64) -> F64:
+    """The log odds."""
+    near, w = _nearest(d)
     q = np.where(labels[near] > 0, w, 0).sum(axis=1) / w.sum(axis=1)
     return np.asarray(np.log((_NEAREST * q + 0.5) / (_NEAREST * (1 - q) + 0.5)))
 
@@ -549,10 +561,12 @@ _CAPS = (0, 4, 3, 2, 1.5, 1, 0.5)
 
 class Ensemble(Form):
     """f(x) = bias + Σ w L + v logit(Σ q σ(L)/Σ q), at most ±8, over terms of experts, whose
-    log odds L are a function of the score with two slopes."""
+    log odds L are a function of the score with two slopes. Of a regression f(x) = Σ w s, and
+    f and the scores s are limited to a range."""
 
     def __init__(self, data: bytes) -> None:
         f = Fields(data, "ensemble")
+        self._limits = (f.number("low"), f.number("high")) if f.next("low") else None
         n = f.integer("experts", 0, 64)
         self._inputs: _Inputs | None = None
         self._near: _Neighbours | None = None
@@ -560,7 +574,7 @@ class Ensemble(Form):
             self._inputs = _Inputs(f)
             self._inputs.read_waves(f)
             if f.flag("neighbours"):
-                self._near = _Neighbours(f)
+                self._near = _Neighbours(f, self._limits is not None)
         self._experts = [self._expert(f) for _ in range(n)]
         self._terms = []
         for _ in range(f.count("terms")):
@@ -608,6 +622,9 @@ class Ensemble(Form):
             if self._inputs.waves is not None:
                 views[_ON_PHI] = self._inputs.random_features(z)
         s = [m.scores(views[t] if isinstance(t, int) else t.apply(x)) for t, m in self._experts]
+        if self._limits is not None:
+            total = sum((t[5] * s[t[0]].clip(*self._limits) for t in self._terms), np.full(len(x), self._bias))
+            return np.asarray(total.clip(*self._limits))
         f, p, shares = np.full(len(x), self._bias), np.zeros(len(x)), 0.0
         for e, square, slope, outer, offset, weight, share in self._terms:
             u = (s[e] / math.sqrt(square)).clip(-4, 4) if square else np.sign(s[e])
@@ -664,5 +681,6 @@ def read(learner: str, data: bytes) -> Form:
     if learner in _FEATURES:
         return Features(data)
     if learner == "adaptive":
-        return Ensemble(data) if Fields(data, "ensemble").next("experts") else Panel(data)
+        f = Fields(data, "model")
+        return Panel(data) if f.next("weights") or f.next("average") else Ensemble(data)
     raise FormatError(f"models of the learner {learner!r} are not known to this version of the package")

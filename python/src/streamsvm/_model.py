@@ -69,6 +69,7 @@ class Model:
         self._transform = Transform.read(f)
         model = f.blob("model")
         self._probability: tuple[F64, F64] | tuple[float, float] | None = None
+        self._costs: F64 | None = None
         if form > b"2":
             self._read_probability(f)
         f.end()
@@ -109,6 +110,10 @@ class Model:
                 raise f.fail("scale: it is not positive")
         elif form != "none":
             raise f.fail(f"form: {form!r} is not known")
+        if f.next("costs"):
+            self._costs = f.floats("costs")
+            if len(self._costs) < 2 or (self._costs <= 0).any():
+                raise f.fail(f"costs: {self._costs}")
 
     def _read_labels(self, f: Fields, text: str) -> None:
         classes = len(self._form.heads) if isinstance(self._form, _forms.Classes) else 2
@@ -129,6 +134,8 @@ class Model:
             raise f.fail(f"labels: {len(self.labels)} for {classes} classes")
         if (self._probability is not None) and isinstance(self._probability[0], float) != (classes > 2):
             raise f.fail("form: probabilities of another number of classes")
+        if self._costs is not None and len(self._costs) != classes:
+            raise f.fail(f"costs: {len(self._costs)} for {classes} classes")
 
     def __repr__(self) -> str:
         what = f"of {len(self.labels)} classes" if self.labels else "of a regression"
@@ -179,10 +186,18 @@ class Model:
 
     def predict(self, x: Inputs) -> npt.NDArray[Any]:
         """Returns the label predicted for each input, as the data calls it, or the
-        value of a regression. Raises what `decision` does."""
+        value of a regression. A trainer with `--cost` chose the label of the least
+        expected cost, which is predicted once probabilities are known. Raises what
+        `decision` does."""
         f = self._scores(x)
         if not self.labels:
             return f
+        if self._costs is not None and self._probability is not None:
+            cost = self._chances(f) * self._costs
+            best = cost.argmax(axis=1)
+            if cost.shape[1] == 2:  # of equal costs the second one
+                best = (cost[:, 1] >= cost[:, 0]).astype(np.int64)
+            return np.asarray(np.array(self.labels)[best])
         at = f.argmax(axis=1) if f.ndim == 2 else (f >= 0).astype(np.int64)
         return np.asarray(np.array(self.labels)[at])
 
@@ -199,7 +214,10 @@ class Model:
                 "the model has no probabilities: "
                 + ("it has not been compared with 200 labels yet" if self.labels else "it is a regression")
             )
-        f = self._scores(x)
+        return self._chances(self._scores(x))
+
+    def _chances(self, f: F64) -> F64:
+        assert self._probability is not None
         a, b = self._probability
         if f.ndim == 2:
             e = np.exp(a * np.maximum((f - f.max(axis=1, keepdims=True)) / b, -12)) if len(f) else f

@@ -1,5 +1,5 @@
-// Package ridge is the learner ridge: linear ridge regression, solved exactly by the
-// normal equations. Import it for its side effect, to train it or to read its models.
+// Package ridge learns linear ridge regression from a stream exactly, by the normal
+// equations.
 //
 // Options are stable; the package has no other API.
 package ridge
@@ -12,7 +12,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
-	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/finitesum"
 	"github.com/streamsvm/streamsvm/internal/linear"
@@ -43,12 +42,6 @@ var Spec = algos.Define(algos.SpecInfo{
 	Tasks:   []algos.Task{algos.Regress, algos.Classify},
 	Presets: map[string]map[string]string{"drift": {"keep": "window", "buffer": "500", "refresh": "0.02"}},
 }, nil, newLearner, model.DecodeLinear)
-
-func init() {
-	if err := registry.Register(Spec); err != nil {
-		panic(err) // another package has registered a learner of this name
-	}
-}
 
 // Learner keeps Σ x xᵀ and Σ y x over the labelled examples that count. A refresh
 // minimises

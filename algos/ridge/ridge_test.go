@@ -10,14 +10,10 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
-	"github.com/streamsvm/streamsvm/internal/testkit/learnertest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 func TestConformance(t *testing.T) {
-	specs := []algos.Spec{Spec}
-	learnertest.Conformance(t, specs)
-	learnertest.Options(t, specs)
 	for name, o := range map[string]map[string]string{
 		"window":    {"keep": "window", "buffer": "90"},
 		"no lambda": {"lambda": "0", "bias": "4"},
