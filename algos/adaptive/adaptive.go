@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -213,37 +214,37 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 				return err
 			}
 		}
+		if l.numbers != nil {
+			l.labels.learn(x.Y)
+		}
 		return nil
 	})
 	return p.f, err
 }
 
-// compareMachines tells the drift detector which machines were wrong.
+// compareMachines tells the drift detector which machines were nearer to y.
 func (l *Learner) compareMachines(p *prediction, y, weight float64) {
 	// The errors of a machine that has been cut since say nothing of this one.
 	if cuts, _ := l.cutting.ChangePoints(); p.machine != 1+cuts {
 		return
 	}
-	if l.env.Task == algos.Regress {
-		l.compareNumbers(p, y, weight)
-		return
+	miss := func(f float64) float64 {
+		switch {
+		case l.env.Task == algos.Regress:
+			return math.Abs(f - y)
+		case (f >= 0) != (y > 0):
+			return 1
+		}
+		return 0
 	}
 	var by [k2048]float64
-	own := false
 	for e, x := range l.experts {
 		k, ok := x.expert.(*kernelExpert)
 		if !ok {
 			break
 		}
-		wrong := (p.scores[e].f >= 0) != (y > 0)
-		switch {
-		case k.at == growing:
-			own = wrong
-		case l.machines[k.at] == nil || !p.scores[e].ok || wrong == own:
-		case own:
-			by[k.at-k64] = weight
-		default:
-			by[k.at-k64] = -weight
+		if k.at > growing && l.machines[k.at] != nil && p.scores[e].ok {
+			by[k.at-k64] = weight * float64(cmp.Compare(miss(p.scores[0].f), miss(p.scores[e].f)))
 		}
 	}
 	l.cutting.Compare(by[:])

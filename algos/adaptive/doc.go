@@ -74,13 +74,13 @@
 //
 // The experts predict numbers (numberExperts): those of the classifier that can, k1024,
 // ridge regression on the inputs and on random features, the last number and the mean.
-// Four rules propose weights for the next example: fixed share at four rates, recursive
-// least squares with forgetting (squares), the best expert of late, the mean of all. A
-// fixed share mixes them (blend). All weights sum to 1, and errors count in units of what
-// they are of late, so that neither the origin nor the scale of the numbers matters.
-// Predictions are limited to the range of the numbers so far and a tenth of it. Published
-// versions have weights of their own, as above, from rules that include the mean of the
-// numbers (publishedNumbers).
+// Two rules propose weights for the next example: fixed share at four rates, and recursive
+// least squares with forgetting (squares). A fixed share mixes them (numbers). All weights
+// sum to 1, and errors count in units of what they are of late, so that neither the origin
+// nor the scale of the numbers matters. Predictions are limited to the range of the numbers
+// so far and a tenth of it. For published versions a slow Hedge mixes these weights, their
+// fixed share, a fixed share that has learned from versions in their lives, and the mean. It
+// starts near the first two; the others have to earn their weights.
 //
 // # Cost
 //

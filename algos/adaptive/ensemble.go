@@ -499,18 +499,12 @@ func (m *ensemble) AppendBinary(dst []byte) ([]byte, error) { return state.Appen
 var errNoEnsemble = errors.New("it is not an ensemble")
 
 func decodeEnsemble(data []byte) (*ensemble, error) {
-	m := new(ensemble)
-	err := state.Decode(data, func(f *state.Fields) {
-		if !f.Next(ensembleMembers) && !f.Next(ensembleLimits) {
-			f.Fail(ensembleMembers, errNoEnsemble)
-			return
-		}
-		m.fields(f)
-	})
-	if err != nil {
-		return nil, err
+	m, err := decode(data)
+	e, ok := m.(*ensemble)
+	if err == nil && !ok {
+		err = errNoEnsemble
 	}
-	return m, nil
+	return e, err
 }
 
 // shifted adds to the log odds.

@@ -29,31 +29,9 @@ func (l *Learner) numberExperts() []entry {
 		entry{"features", &fitted{panel: l, form: onPhi}, false},
 		entry{"n512", &nearExpert{neighbours: near}, false},
 		entry{"n2048", &nearExpert{neighbours: near, second: true}, false},
-		entry{"last", &lastNumber{labels: &l.labels}, false},
-		entry{"mean", &meanNumber{labels: &l.labels}, false},
+		entry{"last", &constantNumber{labels: &l.labels, value: &l.labels.last}, false},
+		entry{"mean", &constantNumber{labels: &l.labels, value: &l.labels.mean}, false},
 	)
-}
-
-// compareNumbers tells the drift detector which machines were nearer to y.
-func (l *Learner) compareNumbers(p *prediction, y, weight float64) {
-	var by [k2048]float64
-	for e, x := range l.experts {
-		if k, ok := x.expert.(*kernelExpert); ok && k.at > growing && l.machines[k.at] != nil && p.scores[e].ok {
-			by[k.at-k64] = weight * better(p.scores[e].f-y, p.scores[0].f-y)
-		}
-	}
-	l.cutting.Compare(by[:])
-}
-
-// better is 1 where the first error is the smaller one, −1 where it is the larger one.
-func better(a, b float64) float64 {
-	switch a, b := math.Abs(a), math.Abs(b); {
-	case a < b:
-		return 1
-	case a > b:
-		return -1
-	}
-	return 0
 }
 
 // numbers weights the experts of a regression. Fixed share and recursive least squares
@@ -212,6 +190,7 @@ func shared(w []float64, there func(e int) bool) []float64 {
 }
 
 func (m *numbers) fields(f *state.Fields) {
+	f.Group("labels", m.labels.fields)
 	f.Group("share", m.share.fields)
 	f.Group("rules", m.rules.fields)
 	f.Group("stack", m.stack.fields)

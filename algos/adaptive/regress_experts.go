@@ -111,38 +111,22 @@ func (e *follower) fields(f *state.Fields) {
 	e.onePass.fields(f)
 }
 
-// lastNumber predicts the number that came last.
-type lastNumber struct {
+// constantNumber predicts the same for all examples: the last number or the mean.
+type constantNumber struct {
 	unbatched
 	labels *labels
+	value  *float64 // of labels
 }
 
-func (e *lastNumber) predict(*input) score      { return score{e.labels.last, e.labels.n > 0} }
-func (e *lastNumber) learn(*input, score) error { return nil } // meanNumber
-func (e *lastNumber) fields(*state.Fields)      {}             // meanNumber
-func (e *lastNumber) function() function        { return constantOf(e.predict(nil)) }
+func (e *constantNumber) predict(*input) score      { return score{*e.value, e.labels.n > 0} }
+func (e *constantNumber) learn(*input, score) error { return nil } // Learner.one
+func (e *constantNumber) fields(*state.Fields)      {}             // numbers
 
-// meanNumber predicts the mean so far, and keeps the labels.
-type meanNumber struct {
-	unbatched
-	labels *labels
-}
-
-func (e *meanNumber) predict(*input) score { return score{e.labels.mean, e.labels.n > 0} }
-func (e *meanNumber) function() function   { return constantOf(e.predict(nil)) }
-
-func (e *meanNumber) learn(in *input, _ score) error {
-	e.labels.learn(in.x.Y)
-	return nil
-}
-
-func (e *meanNumber) fields(f *state.Fields) { f.Group("labels", e.labels.fields) }
-
-func constantOf(s score) function {
-	if !s.ok {
+func (e *constantNumber) function() function {
+	if e.labels.n == 0 {
 		return nil
 	}
-	return constant(s.f)
+	return constant(*e.value)
 }
 
 // fitted is learner online at one rate, or learner ridge: a linear function of the inputs

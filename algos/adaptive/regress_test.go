@@ -414,3 +414,32 @@ func TestNoWorseThanTheMean(t *testing.T) {
 		t.Errorf("squared errors: own %g, published %g, of the mean %g", own, published, constant)
 	}
 }
+
+// TestFirstVersions: before versions have shown otherwise, what is published is as good as
+// the weights for the next example are by then.
+func TestFirstVersions(t *testing.T) {
+	const every, versions = 250, 5
+	l := newRegressor(t, "squared", every)
+	var published, own float64
+	var now, next algos.Model
+	for i, x := range friedman(t, every*(versions+1), "0") {
+		if i > 0 && i%every == 0 {
+			var err error
+			if now, err = Spec.DecodeModel(algostest.Bytes(t, l.Published())); err != nil {
+				t.Fatal(err)
+			}
+			if next, err = Spec.DecodeModel(algostest.Bytes(t, l.Model())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if now != nil {
+			published += math.Pow(now.Decision(x.X)-x.Y, 2)
+			own += math.Pow(next.Decision(x.X)-x.Y, 2)
+		}
+		followOne(t, l, x)
+	}
+	t.Logf("published %.4f, by the weights for the next example %.4f", published, own)
+	if published > 1.03*own {
+		t.Errorf("squared errors: published %g, by the weights for the next example %g", published, own)
+	}
+}
