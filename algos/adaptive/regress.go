@@ -39,12 +39,12 @@ func (l *Learner) numberExperts() []entry {
 // sum to 1, so that a prediction does not depend on the origin and scale of the numbers.
 //
 // What is published has weights of its own, since the best weights for a version are not
-// always those for the next example. Rules propose them: the weights for the next example,
-// their fixed share, and a fixed share that has learned from what the experts of versions
-// predicted in their lives. A slow Hedge mixes these. It judges the proposals that were
-// frozen with the latest version, and starts near the first two, which are good as soon as
-// there is a version. The last one falls back on the mean where nothing that is learned
-// lasts as long as a version.
+// always those for the next example. A slow Hedge mixes four proposals: the weights for the
+// next example, their fixed share, a fixed share that has learned from what the experts of
+// versions predicted in their lives, and the mean of the numbers. It judges the proposals
+// that were frozen with the latest version. It starts near the first two, which are good as
+// soon as there is a version. The mean bounds the errors where nothing that is learned lasts
+// as long as a version.
 type numbers struct {
 	labels           *labels // so far
 	share, rules     *average
