@@ -16,10 +16,8 @@ import (
 // to the examples since.
 //
 // As the learner must be a function of the stream, its versions are not those that
-// happen to be published: one is taken at 64 examples, at each doubling up to three
-// quarters of the interval between versions, and then at multiples of the interval. The
-// last of the doublings therefore lives for a quarter of the interval at least, long enough
-// to show a change that a full interval would contain.
+// happen to be published: one is taken at 64 examples, at each doubling while that is
+// less than the interval between versions, and then at multiples of the interval.
 //
 // Several rules propose weights, which are frozen for the life of a version.
 // The rules are judged by the log loss of their frozen weights, which is what a
@@ -28,11 +26,10 @@ const (
 	defaultEvery = 2500 // examples between versions, where the trainer does not say
 	firstVersion = 64
 
-	effective   = 250   // examples that a version counts as where rules are compared, at most: they depend on one another
-	observed    = 2500  // and where calibrations and weights are learned
-	ageForget   = .0005 // of calibrations, per example that counts in full
+	effective   = 250   // examples that a version counts as, at most: they depend on one another
+	ageForget   = .0005 // of calibrations
 	ageSpread   = .01   // of the stack's weights
-	lossForget  = .0001 // of an expert's losses, per example that counts in full
+	lossKeep    = .9999 // discount of an expert's losses, per example
 	expertRate  = .2    // of the Hedge over experts
 	poolRate    = .03   // of the Hedge over rules
 	poolKeep    = .98   // discount of the rules' losses, per version
@@ -182,8 +179,7 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 	if scores == nil || p.versions == 0 {
 		return
 	}
-	share := min(1, observed/p.life())
-	w := weight * share
+	w := weight * min(1, effective/p.life())
 	// The rules, as they were frozen.
 	x := logOddsOf(p.x, scores, p.own)
 	own, f := p.p, p.f // f is of the mixture
@@ -238,9 +234,9 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 		for k := range x {
 			p.g[k] = x[k][e]
 		}
-		p.losses[e] = float64((1-float64(lossForget*share))*p.losses[e]) + float64(w*logLoss(p.g, y))
+		p.losses[e] = float64(lossKeep*p.losses[e]) + float64(w*logLoss(p.g, y))
 	}
-	learnCalibrations(p.calibrators, scores, y, float64(ageForget*share), w, p.p)
+	learnCalibrations(p.calibrators, scores, y, ageForget, w, p.p)
 }
 
 // due reports whether a version is to be taken after so many examples.
@@ -261,10 +257,7 @@ func (p *published) take(examples uint64, own [][]*calibrator, stack *stack, sha
 	}
 	p.versions++
 	p.began, p.center = examples, center
-	p.next = 2 * examples
-	if p.next > p.every/4*3 {
-		p.next = examples - examples%p.every + p.every
-	}
+	p.next = min(2*examples, examples-examples%p.every+p.every)
 	p.own, p.aged = frozen(own), frozen(p.calibrators)
 	p.shrunk = p.shrink
 	p.proposals, p.mix = p.propose(stack, shares), p.mixture()

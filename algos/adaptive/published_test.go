@@ -241,27 +241,6 @@ func TestNoWorseThanTheRates(t *testing.T) {
 	}
 }
 
-// Versions are taken at doublings up to three quarters of the interval, then at its multiples.
-func TestWhenVersionsAreTaken(t *testing.T) {
-	for every, want := range map[int][]uint64{
-		40:   {64, 80, 120},
-		250:  {64, 128, 250, 500},
-		2500: {64, 128, 256, 512, 1024, 2500, 5000},
-	} {
-		b := newBoard(every)
-		var got []uint64
-		for i := range want[len(want)-1] {
-			b.learn([]float32{1, 1, 1, 1}, int(i%2))
-			if b.published.began == b.seen {
-				got = append(got, b.seen)
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("every %d: versions at %d, want %d", every, got, want)
-		}
-	}
-}
-
 // A version is less sure of the same scores when few versions before it were right.
 func TestFewVersionsAreLessSure(t *testing.T) {
 	var sure []float64
@@ -272,24 +251,5 @@ func TestFewVersionsAreLessSure(t *testing.T) {
 	}
 	if !(sure[0] < 2 && sure[0] < sure[1] && sure[1] < 3 && sure[2] > 3.5) {
 		t.Errorf("log odds of 5 become %.2f", sure)
-	}
-}
-
-// What is learned at age is of several versions, however long they live: one of 20,000
-// examples whose last tenth went wrong is not judged by that tenth.
-func TestMemoryIsOfVersions(t *testing.T) {
-	const every = 20_000
-	r := rand.New(rand.NewPCG(6, 2))
-	b := newBoard(every)
-	for i := range 3 * every {
-		y := r.IntN(2)
-		m := float32(2*y-1) + float32(r.NormFloat64())
-		if i%every >= every*9/10 {
-			m = -m
-		}
-		b.learn([]float32{m, 0, 0, 0.1}, y)
-	}
-	if f := b.published.calibrators[0][0].logOdds(1); f < 0.3 {
-		t.Errorf("log odds of %.2f after versions that were right for nine tenths", f)
 	}
 }
