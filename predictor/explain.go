@@ -199,5 +199,5 @@ func (p *Predictor) logOdds(scores []float64, class int) float64 {
 			sum += math.Exp(unit * (v - top))
 		}
 	}
-	return unit*(scores[class]-top) - math.Log(sum)
+	return float64(unit*(scores[class]-top)) - math.Log(sum)
 }
