@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -47,7 +47,10 @@ def committed(brokers, topic):
 
 
 def lag(admin, group, ends):
-    listed = admin.list_consumer_group_offsets([__import__("confluent_kafka").ConsumerGroupTopicPartitions(group)])[group].result()
+    try:
+        listed = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
+    except KafkaException:  # the coordinator is moving
+        return sum(ends.values())
     at = {t.partition: max(t.offset, 0) for t in listed.topic_partitions}
     return sum(n - at.get(p, 0) for p, n in ends.items())
 
@@ -74,7 +77,7 @@ def main():
             admin = AdminClient({"bootstrap.servers": brokers})
             for t in ("examples", "scored"):
                 admin.create_topics([NewTopic(t, PARTITIONS, 3)])[t].result()
-            p = Producer({"bootstrap.servers": brokers, "linger.ms": 50, "compression.type": "lz4", "queue.buffering.max.messages": 200000})
+            p = Producer({"bootstrap.servers": brokers, "log_level": 2, "linger.ms": 50, "compression.type": "lz4", "queue.buffering.max.messages": 200000})
             for i in range(args.records):
                 while True:
                     try:
