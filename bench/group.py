@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -31,28 +31,30 @@ def sh(*args, **kw):
     return subprocess.run(args, check=True, text=True, capture_output=True, **kw).stdout
 
 
-def committed(brokers, topic):
-    """Yields the committed records of a topic, partition by partition in their order."""
-    c = Consumer({"bootstrap.servers": brokers, "group.id": "check", "isolation.level": "read_committed",
-                  "enable.partition.eof": True, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+def committed(brokers, topic, count):
+    """Yields the committed records of a topic, partition by partition in their order: at
+    least so many, unless that takes a minute, for which brokers keep transactions open whose
+    writer was killed."""
+    c = Consumer({"bootstrap.servers": brokers, "group.id": "check", "isolation.level": "read_committed", "auto.offset.reset": "earliest",
+                  "enable.auto.commit": False})
     c.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
-    ended = set()
-    while len(ended) < PARTITIONS:
-        for m in c.consume(10000, timeout=5):
-            if m.error():
-                ended.add(m.partition())
-            else:
-                yield m
+    until = time.time() + 60
+    while time.time() < until:
+        batch = c.consume(10000, timeout=2)
+        yield from (m for m in batch if not m.error())
+        count -= sum(not m.error() for m in batch)
+        if count <= 0 and not batch:
+            break
     c.close()
 
 
-def lag(admin, group, ends):
+def lag(positions, ends):
+    """How many records the group has not scored; positions is a consumer of its name."""
     try:
-        listed = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
+        at = positions.committed([TopicPartition("examples", p) for p in ends], timeout=10)
     except KafkaException:  # the coordinator is moving
         return sum(ends.values())
-    at = {t.partition: max(t.offset, 0) for t in listed.topic_partitions}
-    return sum(n - at.get(p, 0) for p, n in ends.items())
+    return sum(ends[t.partition] - max(t.offset, 0) for t in at)
 
 
 def main():
@@ -91,12 +93,13 @@ def main():
             def start():
                 log = open(os.path.join(tmp, f"log-{len(procs)}-{time.time():.0f}"), "w")
                 procs.append(subprocess.Popen([program, "predict", "--brokers", brokers, "--model", model, "--topics", "examples",
-                                               "--predictions-topic", "scored", "--group", "scorers", "--batch", "2000", "--rate-limit", "12000"],
+                                               "--predictions-topic", "scored", "--group", "scorers", "--batch", "500"],
                                               stdout=log, stderr=log))
 
+            positions = Consumer({"bootstrap.servers": brokers, "group.id": "scorers"})
             began, kills, pauses, ended, paused, next_at = time.time(), 0, 0, 0, [], 0.
             while True:
-                left = lag(admin, "scorers", ends)
+                left = lag(positions, ends)
                 done = 1 - left / args.records
                 want = 1 if done < .1 else 8 if done < .7 else 2
                 for q in [q for q in procs if q.poll() is not None]:
@@ -136,7 +139,7 @@ def main():
             for q in procs:
                 q.wait()
             at = {q: 0 for q in range(PARTITIONS)}
-            for m in committed(brokers, "scored"):
+            for m in committed(brokers, "scored", args.records):
                 got = json.loads(m.value())
                 if got["partition"] != m.partition() or got["offset"] != at[m.partition()] or "label" not in got:
                     sys.exit(f"partition {m.partition()}: {m.value()[:200]} comes where offset {at[m.partition()]} is due")
