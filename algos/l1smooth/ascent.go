@@ -90,9 +90,9 @@ func (s *solver) steepness() float64 {
 
 // ascend begins a solve with coordinate ascent in the dual, from θ = 0. On wide
 // data, steps of newtonDual follow rounds in which few θ_i reached or left a bound.
-// It reports whether the gap is small enough for level goal. Otherwise, if it is slow or the gap does not fall by β within the
-// passes that a Newton system costs, Newton continues at the level of the gap, from
-// the best weights so far.
+// It reports whether the gap is small enough for level goal. Otherwise, if it is slow
+// or the gap does not fall by β within the passes that a Newton system costs, Newton
+// continues at the level of the gap, from the best weights so far.
 func (s *solver) ascend(seed uint64, goal int) bool {
 	a, r := &s.ascent, rng.New(seed, "l1smooth/ascent")
 	s.mount()

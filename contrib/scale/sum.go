@@ -23,9 +23,10 @@ output. streamsvm solve makes a model from the sketches of all records, so any
 number of processes or machines can each sum a part of them.
 
 --model is a model of the learner lssvm, trained on some of the records. Its
-preprocessing, options, labels and random features are used; its coefficients are
-not. --tolerance data counts records that cannot be used. To sum a range of a
-topic, save it with streamsvm copy first.`,
+preprocessing, options, labels and random features are used; its coefficients only
+with --set loss=hinge, where records outside its margin add nothing.
+--tolerance data counts records that cannot be used. To sum a range of a topic,
+save it with streamsvm copy first.`,
 		Example: `
 streamsvm replay sample.jsonl --learner lssvm --model plan.ssm
 streamsvm sum --model plan.ssm monday.jsonl > monday.sketch

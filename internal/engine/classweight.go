@@ -81,7 +81,11 @@ func (e *Engine) checkCosts() (err error) {
 		}
 	}
 	for _, label := range slices.Sorted(maps.Keys(e.costOf)) {
-		if e.classes == nil && !known[label] {
+		switch {
+		case known[label]:
+		case k > 2 && (label == "fn" || label == "fp"):
+			return fmt.Errorf("costs: %s is for two labels; name the label that is missed, as in fraud=10", label)
+		case e.classes == nil:
 			return fmt.Errorf("costs: there is no label %s, the labels are %s", label, strings.Join(slices.Sorted(maps.Keys(known)), " and "))
 		}
 	}

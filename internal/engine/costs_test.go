@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/pipeline"
@@ -94,5 +95,9 @@ func TestCosts(t *testing.T) {
 		if _, err := NewEngine(cfg); err == nil {
 			t.Errorf("costs %q are taken", bad)
 		}
+	}
+	cfg.Signature.Labels, cfg.Costs = "a,b,c", "fn=10,fp=1"
+	if _, err := NewEngine(cfg); err == nil || !strings.Contains(err.Error(), "two labels") {
+		t.Errorf("false negatives of three labels: %v", err)
 	}
 }
