@@ -20,6 +20,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // AddrError says that no broker can listen at an address, on any machine.
@@ -82,7 +83,12 @@ func Start(o Options) (*Broker, error) {
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
 		return nil, &AddrError{o.Addr, errors.New("not a loopback address")}
 	}
+	// Kafka's Java admin client 3.9 fails at kfake's answers to DescribeTopicPartitions, whose
+	// lists of eligible leaders are null. It asks for Metadata where that is not offered.
+	offered := kversion.Stable()
+	offered.SetMaxKeyVersion(int16(kmsg.DescribeTopicPartitions), -1)
 	opts := []kfake.Opt{
+		kfake.MaxVersions(offered),
 		kfake.NumBrokers(1), kfake.DefaultNumPartitions(1), // as Apache Kafka's default
 		kfake.Ports(int(port)),
 		kfake.ListenFn(func(network, address string) (net.Listener, error) {

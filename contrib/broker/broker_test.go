@@ -7,6 +7,8 @@ import (
 	"github.com/streamsvm/streamsvm/contrib/broker"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Records and topics outlive the broker at its address, and records with old
@@ -61,5 +63,32 @@ func TestBrokerAddresses(t *testing.T) {
 			t.Error("two brokers on one port")
 		}
 		b.Close()
+	}
+}
+
+func TestBrokerOffersNoDescribeTopicPartitions(t *testing.T) {
+	b, err := broker.Start(broker.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	offered, err := kmsg.NewPtrApiVersionsRequest().RequestWith(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metadata := false
+	for _, k := range offered.ApiKeys {
+		metadata = metadata || k.ApiKey == int16(kmsg.Metadata)
+		if k.ApiKey == int16(kmsg.DescribeTopicPartitions) {
+			t.Error("the broker offers DescribeTopicPartitions")
+		}
+	}
+	if !metadata {
+		t.Errorf("the broker does not offer Metadata: %v", offered.ApiKeys)
 	}
 }
