@@ -279,9 +279,17 @@ func (m *ensemble) only() (*kernelFunction, bool) {
 func (m *ensemble) Compile() algos.Model { return m.as((*expansion.Expansion).Compile) }
 
 // Pack returns the form that is published, in fewer bytes.
-func (m *ensemble) Pack() algos.Model { return m.as((*expansion.Expansion).Pack) }
+func (m *ensemble) Pack() algos.Model {
+	c := m.as((*expansion.Expansion).Pack)
+	if c.near != nil && c.near.points != nil {
+		near := *c.near
+		near.points = near.points.InPlanes()
+		c.near = &near
+	}
+	return c
+}
 
-func (m *ensemble) as(form func(*expansion.Expansion) algos.Model) algos.Model {
+func (m *ensemble) as(form func(*expansion.Expansion) algos.Model) *ensemble {
 	c := *m
 	c.members = append([]member(nil), m.members...)
 	for i, f := range c.members {

@@ -5,6 +5,9 @@ package main
 import (
 	"errors"
 
+	"golang.org/x/oauth2"
+
+	"github.com/streamsvm/streamsvm/contrib/msk"
 	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/contrib/registry"
 
@@ -20,6 +23,7 @@ import (
 // import contrib/synth and contrib/oip. No other file imports contrib.
 
 func init() {
+	awsTokens = func(region string) oauth2.TokenSource { return msk.Tokens(region) }
 	newRegistry = func(o registryOptions) (schemaRegistry, error) { return registry.New(registry.Options(o)) }
 	exporters["onnx"] = exporter{
 		text: `--format onnx writes an ONNX model, from the fields of an event, or a vector, to

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
@@ -37,11 +37,12 @@ type spread struct {
 
 // newSpread returns nil if a value is not known.
 func newSpread(values []float64) *spread {
-	mean, std := stat.MeanStdDev(values, nil)
+	n := float64(len(values))
+	mean := floats.Sum(values) / n
 	if math.IsNaN(mean) {
 		return nil
 	}
-	return &spread{eval.Number(mean), eval.Number(stat.StdErr(std, float64(len(values))))}
+	return &spread{eval.Number(mean), eval.Number(eval.Spread(values) / math.Sqrt((n-1)*n))}
 }
 
 // validate cross-validates a run of few records; nil where that makes no sense.

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-msk-iam-sasl-signer-go/signer"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"golang.org/x/oauth2"
@@ -150,9 +149,14 @@ func (o *kafkaFlags) tokens(c *cli.Call, cfg kafkaio.Config) (oauth2.TokenSource
 // mskHost is the name of a broker of Amazon MSK.
 var mskHost = regexp.MustCompile(`\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?:`)
 
-// aws returns the mechanism for Amazon MSK: a request signed with whatever
-// credentials the environment has for AWS stands for a token.
+// awsTokens gives tokens for Amazon MSK in a region. It is nil in a program without contrib.
+var awsTokens func(region string) oauth2.TokenSource
+
+// aws returns the mechanism for Amazon MSK.
 func (o *kafkaFlags) aws(c *cli.Call) (sasl.Mechanism, error) {
+	if awsTokens == nil {
+		return nil, c.Bad("sasl-mechanism", errors.New("this program has no aws-msk-iam: it was built with -tags core"))
+	}
 	region := cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
 	if m := mskHost.FindStringSubmatch(strings.Join(o.brokers, " ")); region == "" && m != nil {
 		region = m[1]
@@ -161,17 +165,4 @@ func (o *kafkaFlags) aws(c *cli.Call) (sasl.Mechanism, error) {
 		return nil, c.Bad("sasl-mechanism", errors.New("aws-msk-iam needs the region: set AWS_REGION"))
 	}
 	return kafkaio.OAuthBearer(oauth2.ReuseTokenSourceWithExpiry(nil, awsTokens(region), time.Minute), nil), nil
-}
-
-// awsTokens is a source of tokens for Amazon MSK in a region.
-type awsTokens string
-
-func (region awsTokens) Token() (*oauth2.Token, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	token, expires, err := signer.GenerateAuthToken(ctx, string(region))
-	if err != nil {
-		return nil, &reach.TokenError{Reason: "AWS gives no credentials: " + err.Error(), Remedy: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of the pod or machine", Err: err}
-	}
-	return &oauth2.Token{AccessToken: token, Expiry: time.UnixMilli(expires)}, nil
 }

@@ -61,7 +61,7 @@ func (cfg *RunConfig) publish(ctx context.Context, u *stream.Update) error {
 	return nil
 }
 
-// deltas replaces full updates by deltas where those are much smaller. It keeps the
+// deltas replaces full updates by deltas where those are smaller by a fifth at least. It keeps the
 // payload published last.
 type deltas struct {
 	every int            // longest sequence of updates without a full one, plus 1
@@ -76,7 +76,7 @@ func (d *deltas) next(u *stream.Update) *stream.Update {
 		return u
 	}
 	patch := delta.Diff(d.base.Payload, u.Payload)
-	if len(patch) > len(u.Payload)/2 {
+	if len(patch) > len(u.Payload)/5*4 {
 		return u
 	}
 	p := *u

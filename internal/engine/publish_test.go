@@ -110,7 +110,7 @@ func TestDeltaChoice(t *testing.T) {
 		case 10:
 			change = 4000
 		case 14:
-			change = 6000 // more than half
+			change = 8000 // more than four fifths, with the patch's own bytes
 		case 16:
 			epoch++
 		}

@@ -93,7 +93,7 @@ type RunConfig struct {
 	// of the last one published.
 	Model   string
 	Version uint64
-	// FullEvery > 1 publishes deltas if they are at most half as large as a full
+	// FullEvery > 1 publishes deltas if they are at most 4/5 as large as a full
 	// update, with a full update at least every FullEvery updates. The first update
 	// of a run is full. The last payload is kept in memory for it.
 	FullEvery int

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -225,9 +225,14 @@ func (m *Measures) regression(abs, sq, variance float64) {
 // errors sets the regression measures from scores and labels.
 func (m *Measures) errors(scores, labels []float64) {
 	n := float64(len(scores))
-	mae, rmse := Number(floats.Distance(scores, labels, 1)/n), Number(floats.Distance(scores, labels, 2)/math.Sqrt(n))
-	r2 := Number(stat.RSquaredFrom(scores, labels, nil))
-	m.MAE, m.RMSE, m.R2 = &mae, &rmse, &r2
+	distance, spread := floats.Distance(scores, labels, 2), Spread(labels)
+	m.regression(floats.Distance(scores, labels, 1)/n, distance*distance/n, spread*spread/n)
+}
+
+// Spread returns the root of the sum of squared distances from the mean.
+func Spread(values []float64) float64 {
+	mean := floats.Sum(values) / float64(len(values))
+	return floats.Distance(values, slices.Repeat([]float64{mean}, len(values)), 2)
 }
 
 // Evaluate compares scores with as many labels. The AUC is exact.

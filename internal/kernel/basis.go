@@ -27,6 +27,7 @@ type Basis struct {
 	Func   Func
 	panels *vec.Panels // dense layout
 	rows   *csr        // sparse layout; exactly one of the two is set
+	planes bool        // see InPlanes
 
 	// Scratch memory.
 	x []float32 // rows of one Block call
@@ -371,6 +372,15 @@ func (b *Basis) Fields(f *state.Fields) {
 	}
 }
 
+// InPlanes returns b in the form for publishing, in which points with all their features
+// are written byte by byte: the lowest bytes of all values, feature by feature, and so on.
+// The highest bytes of a feature are much alike, which compression takes advantage of.
+func (b *Basis) InPlanes() *Basis {
+	c := *b
+	c.planes = true
+	return &c
+}
+
 func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 	var val []float32
 	if !f.Decoding() {
@@ -379,7 +389,11 @@ func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 			b.panels.Row(val[i*dim:(i+1)*dim], i)
 		}
 	}
-	f.Float32s("val", &val)
+	if b.planes = b.planes || f.Next("planes"); b.planes {
+		planeFields(f, &val, n)
+	} else {
+		f.Float32s("val", &val)
+	}
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
@@ -393,6 +407,32 @@ func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 	b.panels.Reserve(n)
 	for i := range n {
 		b.panels.Append(val[i*dim : (i+1)*dim])
+	}
+}
+
+// planeFields describes the values of n points by bytes: byte k of value j of point i is
+// at (k·dim + j)·n + i.
+func planeFields(f *state.Fields, val *[]float32, n int) {
+	data := make([]byte, 4*len(*val))
+	n = max(n, 1) // the caller refuses other claims
+	each := func(do func(v, at int, shift uint)) {
+		dim := len(data) / 4 / n
+		for at := range 4 * dim * n {
+			do(at%n*dim+at/n%dim, at, uint(at/n/dim*8))
+		}
+	}
+	each(func(v, at int, shift uint) { data[at] = byte(math.Float32bits((*val)[v]) >> shift) })
+	f.Bytes("planes", &data)
+	if !f.Decoding() {
+		return
+	}
+	if len(data)%4 != 0 {
+		f.Fail("planes", fmt.Errorf("%d bytes are not 4 for each value", len(data)))
+	}
+	bits := make([]uint32, len(data)/4)
+	each(func(v, at int, shift uint) { bits[v] |= uint32(data[at]) << shift })
+	for _, b := range bits {
+		*val = append(*val, math.Float32frombits(b))
 	}
 }
 

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -82,7 +83,7 @@ func TestFieldsKeepPoints(t *testing.T) {
 		dim    int
 		sparse bool
 		forms  string
-	}{{5, false, "full"}, {60, true, "non-zeros"}, {1500, true, "sparse"}} {
+	}{{5, false, "full"}, {5, false, "planes"}, {60, true, "non-zeros"}, {1500, true, "sparse"}} {
 		for _, n := range []int{0, 1, 40} {
 			r := rand.New(rand.NewPCG(uint64(n), 2))
 			b := New(funcs[0])
@@ -93,9 +94,15 @@ func TestFieldsKeepPoints(t *testing.T) {
 				}
 				b.Append(x)
 			}
+			if c.forms == "planes" {
+				b = b.InPlanes()
+			}
 			data, err := state.Append(nil, b.Fields)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if n > 0 && (c.forms == "planes") != bytes.Contains(data, []byte("planes")) {
+				t.Errorf("%s, %d points: in another form", c.forms, n)
 			}
 			d := New(Func{})
 			if err := state.Decode(data, d.Fields); err != nil {
@@ -124,11 +131,14 @@ func TestFieldsKeepPoints(t *testing.T) {
 // TestDecodeHostile truncates and flips an encoded basis: errors or
 // valid results, never a panic.
 func TestDecodeHostile(t *testing.T) {
-	for _, dim := range []int{3, 1100} {
+	for _, dim := range []int{3, 4, 1100} {
 		r := rand.New(rand.NewPCG(1, 1))
 		b := New(funcs[0])
 		for range 5 {
 			b.Append(pointtest.Random(r, dim, dim > 10))
+		}
+		if dim == 4 {
+			b = b.InPlanes()
 		}
 		data, err := state.Append(nil, b.Fields)
 		if err != nil {
@@ -167,7 +177,7 @@ func TestDecodeHostile(t *testing.T) {
 // TestDecodeClaims: numbers of points that nothing on the wire vouches for are
 // refused at once, not counted through.
 func TestDecodeClaims(t *testing.T) {
-	for _, c := range [][2]int{{0, 1 << 40}, {4, 1 << 62}, {2, math.MinInt64}, {1, 3}, {-1, 0}} {
+	for i, c := range [][2]int{{0, 1 << 40}, {4, 1 << 62}, {2, math.MinInt64}, {1, 3}, {-1, 0}, {4, 1 << 62}, {2, math.MinInt64}, {1, 3}} {
 		dim, n, no, yes, f := c[0], c[1], false, true, funcs[0]
 		data, err := state.Append(nil, func(s *state.Fields) {
 			s.Group("kernel", f.fields)
@@ -175,13 +185,17 @@ func TestDecodeClaims(t *testing.T) {
 			s.Int("points", &n)
 			s.Bool("sparse", &no)
 			s.Bool("full", &yes)
-			s.Float32s("val", &[]float32{})
+			if i < 5 {
+				s.Float32s("val", &[]float32{})
+			} else {
+				s.Bytes("planes", &[]byte{1, 2, 3, 4})
+			}
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := state.Decode(data, New(Func{}).Fields); err == nil {
-			t.Errorf("%d points of %d features without a number were accepted", n, dim)
+			t.Errorf("%d points of %d features with no or one number were accepted", n, dim)
 		}
 	}
 }
