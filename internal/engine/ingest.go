@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -184,6 +185,7 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 	in.depth.Add(int64(len(recs)))
 	select {
 	case in.queue <- b:
+		runtime.Gosched()
 		return true
 	case <-ctx.Done():
 		return false

@@ -152,9 +152,9 @@ func (p *Prequential) CountNewest(counts []float64, n int) int {
 	return n
 }
 
-// score returns the measure shown in a curve, over all examples and over the
+// Score returns the measure shown in a curve, over all examples and over the
 // window: the accuracy, or the mean absolute error of a regression.
-func (p *Prequential) score() (all, window float64) {
+func (p *Prequential) Score() (all, window float64) {
 	if !p.regress {
 		return p.Accuracy()
 	}
