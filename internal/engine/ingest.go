@@ -98,6 +98,9 @@ func (in *ingest) doing() string {
 }
 
 func (in *ingest) read(ctx context.Context) {
+	if src, ok := in.src.(interface{ Lend() }); ok && !in.keep {
+		src.Lend() // decoders keep nothing of a value
+	}
 	var recs []stream.Record
 	for {
 		var err error

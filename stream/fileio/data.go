@@ -45,6 +45,9 @@ func openData(ctx context.Context, path string, o *Options) (*dataFile, error) {
 // at implements input.
 func (d *dataFile) at() (int64, error) { return d.f.raw.Seek(0, io.SeekCurrent) }
 
+// lend implements input.
+func (d *dataFile) lend() { d.lent = true }
+
 func (d *dataFile) Close() error { return d.f.Close() }
 
 // read implements input.
