@@ -101,7 +101,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 		return algos.Report{}, err
 	}
 	for _, x := range l.Take().Join {
-		l.update(x.X, x.Y, x.Importance())
+		l.update(&x.X, x.Y, x.Importance())
 	}
 	return l.basic(), nil
 }
@@ -118,9 +118,9 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 		}
 		if l.opt.Average != "none" {
 			dst[i] = float64(l.avgB*l.z) + linear.Dot(l.avg, x.X)
-			l.update(x.X, x.Y, x.Importance())
+			l.update(&x.X, x.Y, x.Importance())
 		} else {
-			dst[i] = l.update(x.X, x.Y, x.Importance())
+			dst[i] = l.update(&x.X, x.Y, x.Importance())
 		}
 		learned++
 	}
@@ -143,10 +143,10 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 
 // update learns from one example. It returns the prediction of the weights before
 // the update.
-func (l *Learner) update(x stream.Vec, y, weight float64) float64 {
+func (l *Learner) update(x *stream.Vec, y, weight float64) float64 {
 	l.n++
-	if n := x.Dim(); n > len(l.w) {
-		l.widen(n)
+	if n := len(x.Idx); x.Idx == nil && len(x.Val) > len(l.w) || n > 0 && int(x.Idx[n-1]) >= len(l.w) { // not Dim, which would copy x
+		l.widen(x.Dim())
 	}
 	before, beyond := l.look(x)
 	f := before
@@ -166,10 +166,10 @@ func (l *Learner) update(x stream.Vec, y, weight float64) float64 {
 		l.stepEach(x, f, y, g, weight)
 	} else {
 		d := l.rate()
-		q := d * (float64(l.z*l.z) + linear.Square(x))
+		q := d * (float64(l.z*l.z) + linear.Square(*x))
 		if q > 0 {
 			s := l.loss.step(f, y, g, l.opt.Epsilon, weight*q) * (weight * d)
-			linear.Axpy(s, x, l.w)
+			linear.Axpy(s, *x, l.w)
 			l.b += float64(s * l.z)
 		}
 	}
@@ -182,10 +182,10 @@ func (l *Learner) update(x stream.Vec, y, weight float64) float64 {
 }
 
 // predict returns f(x).
-func (l *Learner) predict(x stream.Vec) float64 { return float64(l.b*l.z) + linear.Dot(l.w, x) }
+func (l *Learner) predict(x *stream.Vec) float64 { return float64(l.b*l.z) + linear.Dot(l.w, *x) }
 
 // look returns f(x), and whether a feature may be larger than its σ_j.
-func (l *Learner) look(x stream.Vec) (f float64, beyond bool) {
+func (l *Learner) look(x *stream.Vec) (f float64, beyond bool) {
 	if x.Idx == nil || !l.nag {
 		return l.predict(x), l.nag
 	}
@@ -258,7 +258,7 @@ func (l *Learner) note(f, y, g float64) {
 
 // rescale raises σ_j to the features of x and reports whether that changed a
 // weight.
-func (l *Learner) rescale(x stream.Vec) bool {
+func (l *Learner) rescale(x *stream.Vec) bool {
 	changed := false
 	for k, v := range x.Val {
 		j := k
@@ -279,7 +279,7 @@ func (l *Learner) rescale(x stream.Vec) bool {
 }
 
 // stepEach is the update of nag. g is −∂L/∂f.
-func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
+func (l *Learner) stepEach(x *stream.Vec, f, y, g, weight float64) {
 	if cap(l.d) < len(x.Val) {
 		l.d = make([]float64, 2*len(x.Val))
 	}

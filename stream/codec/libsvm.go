@@ -74,11 +74,12 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 	if err != nil {
 		return err
 	}
-	x, err := c.features(a, b, i+n)
+	idx, val, err := c.features(a, b, i+n)
 	if err != nil {
 		return err
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", a.Take(x), y.y, labelled, y.class, 0
+	ex.ID, ex.X.Idx, ex.X.Val, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", idx, val, y.y, labelled, y.class, 0
+	a.Keep(&ex.X)
 	return nil
 }
 
@@ -111,7 +112,7 @@ func (c *libsvm) label(b []byte) (y label, labelled bool, n int, err error) {
 }
 
 // features reads the features in b from i on.
-func (c *libsvm) features(a *stream.Arena, b []byte, i int) (stream.Vec, error) {
+func (c *libsvm) features(a *stream.Arena, b []byte, i int) (idx []int32, val []float32, err error) {
 	i = skipBlank(b, i)
 	if bytes.HasPrefix(b[i:], []byte("qid:")) {
 		i += len(token(b, i))
@@ -122,12 +123,12 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (stream.Vec, error) 
 	if a == nil || size > few {
 		size = min(size, bytes.Count(b[i:], colon))
 	}
-	idx, val := a.Idx(size), a.Val(size)
+	idx, val = a.Idx(size), a.Val(size)
 	last := int64(0)
 	for {
 		i = skipBlank(b, i)
 		if i == len(b) {
-			return stream.Vec{Idx: idx, Val: val}, nil
+			return idx, val, nil
 		}
 		if len(b) >= 8 { // what nearly all features are is read at once
 			at := min(i, len(b)-8)
@@ -149,7 +150,7 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (stream.Vec, error) 
 		}
 		j, v, n, err := c.feature(b[i:], last)
 		if err != nil {
-			return stream.Vec{}, err
+			return nil, nil, err
 		}
 		idx, val = append(idx, int32(j-1)), append(val, v)
 		last, i = j, i+n
