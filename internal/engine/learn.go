@@ -49,10 +49,12 @@ func (e *Engine) push(x *stream.Example, pred *prediction) {
 	}
 	// Measures use the example's own weight, without the class weight that weigh
 	// multiplies in.
-	pred.weight, pred.plan = x.Weight, e.sifted != nil
+	e.preds = append(e.preds, *pred)
+	p := &e.preds[len(e.preds)-1]
+	p.weight, p.plan = x.Weight, e.sifted != nil
 	e.weigh(x)
 	e.newClass = e.newClass || e.classes.fresh(x)
-	e.block, e.preds = append(e.block, x), append(e.preds, *pred)
+	e.block = append(e.block, x)
 }
 
 // borrow reports whether the engine will not keep the items of the calls of Consume
