@@ -60,6 +60,13 @@ func (a *Arena) Reset() {
 	a.val.reset()
 }
 
+// Keep is Take for an example's own vector.
+func (a *Arena) Keep(x *Vec) {
+	if a != nil {
+		x.Idx, x.Val = a.idx.take(x.Idx), a.val.take(x.Val)
+	}
+}
+
 type block[T any] struct {
 	all, free []T
 	used      int // elements handed out since the last reset

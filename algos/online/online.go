@@ -101,7 +101,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 		return algos.Report{}, err
 	}
 	for _, x := range l.Take().Join {
-		l.update(x.X, x.Y, x.Importance())
+		l.update(&x.X, x.Y, x.Importance())
 	}
 	return l.basic(), nil
 }
@@ -118,9 +118,9 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 		}
 		if l.opt.Average != "none" {
 			dst[i] = float64(l.avgB*l.z) + linear.Dot(l.avg, x.X)
-			l.update(x.X, x.Y, x.Importance())
+			l.update(&x.X, x.Y, x.Importance())
 		} else {
-			dst[i] = l.update(x.X, x.Y, x.Importance())
+			dst[i] = l.update(&x.X, x.Y, x.Importance())
 		}
 		learned++
 	}
@@ -143,17 +143,17 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 
 // update learns from one example. It returns the prediction of the weights before
 // the update.
-func (l *Learner) update(x stream.Vec, y, weight float64) float64 {
+func (l *Learner) update(x *stream.Vec, y, weight float64) float64 {
 	l.n++
-	if n := x.Dim(); n > len(l.w) {
-		l.widen(n)
+	if n := len(x.Idx); x.Idx == nil && len(x.Val) > len(l.w) || n > 0 && int(x.Idx[n-1]) >= len(l.w) { // not Dim, which would copy x
+		l.widen(x.Dim())
 	}
-	before := l.predict(x)
+	before, beyond := l.look(x)
 	f := before
 	if l.regress && l.label(y) {
 		f = l.predict(x)
 	}
-	if l.nag && l.rescale(x) {
+	if beyond && l.rescale(x) {
 		f = l.predict(x)
 	}
 	g := l.loss.slope(f, y, l.opt.Epsilon)
@@ -166,10 +166,10 @@ func (l *Learner) update(x stream.Vec, y, weight float64) float64 {
 		l.stepEach(x, f, y, g, weight)
 	} else {
 		d := l.rate()
-		q := d * (float64(l.z*l.z) + linear.Square(x))
+		q := d * (float64(l.z*l.z) + linear.Square(*x))
 		if q > 0 {
 			s := l.loss.step(f, y, g, l.opt.Epsilon, weight*q) * (weight * d)
-			linear.Axpy(s, x, l.w)
+			linear.Axpy(s, *x, l.w)
 			l.b += float64(s * l.z)
 		}
 	}
@@ -182,7 +182,24 @@ func (l *Learner) update(x stream.Vec, y, weight float64) float64 {
 }
 
 // predict returns f(x).
-func (l *Learner) predict(x stream.Vec) float64 { return float64(l.b*l.z) + linear.Dot(l.w, x) }
+func (l *Learner) predict(x *stream.Vec) float64 { return float64(l.b*l.z) + linear.Dot(l.w, *x) }
+
+// look returns f(x), and whether a feature may be larger than its σ_j.
+func (l *Learner) look(x *stream.Vec) (f float64, beyond bool) {
+	if x.Idx == nil || !l.nag {
+		return l.predict(x), l.nag
+	}
+	var sum linear.Lanes
+	w, val, hist := l.w, x.Val[:len(x.Idx)], l.hist
+	for k, j := range x.Idx {
+		v := float64(val[k])
+		sum[uint32(j)%uint32(len(sum))] += float64(v * w[j])
+		if math.Abs(v) > hist[2*int(j)+1] {
+			beyond = true
+		}
+	}
+	return float64(l.b*l.z) + sum.Sum(), beyond
+}
 
 // widen makes room for n features.
 func (l *Learner) widen(n int) {
@@ -241,7 +258,7 @@ func (l *Learner) note(f, y, g float64) {
 
 // rescale raises σ_j to the features of x and reports whether that changed a
 // weight.
-func (l *Learner) rescale(x stream.Vec) bool {
+func (l *Learner) rescale(x *stream.Vec) bool {
 	changed := false
 	for k, v := range x.Val {
 		j := k
@@ -262,13 +279,13 @@ func (l *Learner) rescale(x stream.Vec) bool {
 }
 
 // stepEach is the update of nag. g is −∂L/∂f.
-func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
+func (l *Learner) stepEach(x *stream.Vec, f, y, g, weight float64) {
 	if cap(l.d) < len(x.Val) {
 		l.d = make([]float64, 2*len(x.Val))
 	}
 	d := l.d[:len(x.Val)]
 	// q without the factor common to all D_j, in the order of the features.
-	q, norm := 0.0, l.norm
+	q, norm, hist := 0.0, l.norm, l.hist
 	for k, v32 := range x.Val {
 		if v32 == 0 {
 			d[k] = 0
@@ -278,18 +295,19 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 		if x.Idx != nil {
 			j = int(x.Idx[k])
 		}
-		v := float64(v32)
-		h := l.hist[2*j : 2*j+2 : 2*j+2]
-		if a := math.Abs(v); a == h[1] { // as always for features that are 0 or 1
+		v, top := float64(v32), hist[2*j+1]
+		if a := math.Abs(v); a == top { // as always for features that are 0 or 1
 			norm++
 		} else {
-			u := a / h[1]
+			u := a / top
 			norm += float64(u * u)
 		}
 		e := float64(g * v)
-		h[0] += float64(e * e)
-		d[k] = v / (h[1] * math.Sqrt(h[0])) // D_j x_j
-		q += float64(d[k] * v)
+		sum := hist[2*j] + float64(e*e)
+		hist[2*j] = sum
+		c := v / (top * math.Sqrt(sum)) // D_j x_j
+		d[k] = c
+		q += float64(c * v)
 	}
 	l.norm = norm
 	dz := 0.0
@@ -307,6 +325,7 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 		return
 	}
 	s := l.loss.step(f, y, g, l.opt.Epsilon, weight*q) * (weight * rate)
+	w := l.w
 	for k, c := range d {
 		if c == 0 {
 			continue
@@ -315,7 +334,7 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 		if x.Idx != nil {
 			j = int(x.Idx[k])
 		}
-		l.w[j] += float64(s * c)
+		w[j] += float64(s * c)
 	}
 	l.b += float64(s * dz)
 }

@@ -282,13 +282,14 @@ func (p *progress) Consumed(e *engine.Engine, queued int64) {
 	if count.Dead > 0 {
 		p.facts = append(p.facts, "refused", count.Dead)
 	}
-	if e.Prequential().Examples() > 0 {
-		s := e.Prequential().Summary()
-		if s.MAE != nil {
-			p.facts = append(p.facts, "mean absolute error", *s.Window.MAE)
-		} else {
-			p.facts = append(p.facts, "accuracy", s.Window.Accuracy)
+	// Not a whole Summary: with nothing queued this runs after every batch.
+	if q := e.Prequential(); q.Examples() > 0 {
+		_, window := q.Score()
+		name := "accuracy"
+		if q.Regression() {
+			name = "mean absolute error"
 		}
+		p.facts = append(p.facts, name, eval.Number(window))
 	}
 }
 

@@ -169,34 +169,40 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	o.squares = float64(keep*o.squares) + float64(decision*decision)
 	o.count = float64(keep*o.count) + 1
 
-	// x is the part of v on each piece. On the other side it is 0, which changes
-	// nothing. The sign of decisions is unpredictable, so doing both sides is
-	// cheaper than a branch.
-	below, above := &o.sides[0], &o.sides[1]
-	x0, x1 := along(-v, -1), along(v, 1)
-	z := above.slopes.add(below.slopes.add(o.bias, x0), x1)
+	// x is the part of v on each piece of its side, here. On the other side, away, it
+	// is 0: there the matrix is only discounted, and only the bias moves the slopes.
+	// The sign of decisions is unpredictable, so the sides are chosen without a branch.
+	at := 1 - math.Float64bits(v)>>63
+	here, away := &o.sides[at], &o.sides[1-at]
+	x := along(math.Abs(v), float64(2*int(at)-1))
+	z := here.slopes.add(o.bias, x)
 	p := linear.Sigmoid(z)
+	away.age()
+	inv, low := away.factor()
+	ca := solve(inv, low, away.border)
 	label := 0
 	if positive {
 		label = 1
 	}
 	g := p - float64(label)
-	w := max(float64(p*(1-p)), curvature)
+	w := float64(p * (1 - p))
+	if w < curvature { // a branch is faster than max, whose result the rest would wait for
+		w = curvature
+	}
 	o.weight = float64(keep*o.weight) + forget + w
-	below.learn(x0, w)
-	above.learn(x1, w)
-	f0, f1 := below.factor(), above.factor()
-	c0, c1 := f0.solve(below.border), f1.solve(above.border)
-	y0, y1 := f0.solve(x0.times(g)), f1.solve(x1.times(g))
+	here.learn(x, w)
+	inv, low = here.factor()
+	c, y := solve(inv, low, here.border), solve(inv, low, x.times(g))
 
 	// The Newton step is the solution of matrix · step = gradient, the gradient
-	// being g times x, and g for the bias. The slopes have been eliminated.
-	w, b := below.border.sub(o.weight, c0), below.border.sub(g, y0)
-	w, b = above.border.sub(w, c1), above.border.sub(b, y1)
-	d := b / w
-	o.bias = min(max(o.bias-d, -steepest), steepest)
-	below.step(d, c0, y0)
-	above.step(d, c1, y1)
+	// being g times x, and g for the bias. The slopes have been eliminated, those
+	// below 0 first.
+	w0, w1 := away.border.sub(here.border.sub(o.weight, c), ca), here.border.sub(away.border.sub(o.weight, ca), c)
+	weights := [2]float64{w0, w1}
+	d := here.border.sub(g, y) / weights[at]
+	o.bias = clamp(o.bias-d, -steepest)
+	here.step(d, c, y)
+	away.step(d, ca, three{})
 	return p
 }
 
@@ -227,7 +233,18 @@ func (s *side) step(d float64, c, y three) {
 }
 
 func slope(old, y, c, d float64) float64 {
-	return min(max(old-(y-float64(c*d)), 0), steepest)
+	return clamp(old-(y-float64(c*d)), 0)
+}
+
+// clamp limits v, which is not −0, to [least, steepest].
+func clamp(v, least float64) float64 {
+	if v < least {
+		return least
+	}
+	if v > steepest {
+		return steepest
+	}
+	return v
 }
 
 // learn adds a label of weight w at x. Everything before is discounted, and the
@@ -244,33 +261,39 @@ func (s *side) learn(x three, w float64) {
 	u.a, u.b, u.c = float64(keep*u.a)+wx.a, float64(keep*u.b)+wx.b, float64(keep*u.c)+wx.c
 }
 
+// age is learn for a label on the other side.
+func (s *side) age() {
+	a, u := &s.matrix, &s.border
+	a[0].a, a[1].b, a[2].c = float64(keep*a[0].a)+forget, float64(keep*a[1].b)+forget, float64(keep*a[2].c)+forget
+	a[1].a, a[2].a, a[2].b = float64(keep*a[1].a), float64(keep*a[2].a), float64(keep*a[2].b)
+	u.a, u.b, u.c = float64(keep*u.a), float64(keep*u.b), float64(keep*u.c)
+}
+
 func (x three) times(c float64) three {
 	return three{float64(c * x.a), float64(c * x.b), float64(c * x.c)}
 }
 
-// factor returns the factorisation of the matrix.
-func (s *side) factor() (f factors) {
+// factor returns a factorisation L·D·Lᵀ of the matrix with a unit diagonal in L: the
+// inverse of D, and the elements of L below the diagonal, by row. Not one struct: six
+// numbers would not be kept in registers.
+func (s *side) factor() (inv, low three) {
 	a := &s.matrix
-	f.ra = 1 / a[0].a
-	f.ba, f.ca = a[1].a*f.ra, a[2].a*f.ra
-	f.rb = 1 / (a[1].b - float64(f.ba*a[1].a))
-	e := a[2].b - float64(f.ca*a[1].a)
-	f.cb = e * f.rb
-	f.rc = 1 / (a[2].c - float64(f.ca*a[2].a) - float64(f.cb*e))
-	return f
+	inv.a = 1 / a[0].a
+	low.a, low.b = a[1].a*inv.a, a[2].a*inv.a
+	inv.b = 1 / (a[1].b - float64(low.a*a[1].a))
+	e := a[2].b - float64(low.b*a[1].a)
+	low.c = e * inv.b
+	inv.c = 1 / (a[2].c - float64(low.b*a[2].a) - float64(low.c*e))
+	return inv, low
 }
 
-// factors is a factorisation L·D·Lᵀ with a unit diagonal in L: the elements below
-// it, and the inverse of D.
-type factors struct{ ba, ca, cb, ra, rb, rc float64 }
-
-// solve returns the solution of matrix·x = b.
-func (f factors) solve(b three) (x three) {
-	b.b -= float64(f.ba * b.a)
-	b.c = b.c - float64(f.ca*b.a) - float64(f.cb*b.b)
-	x.c = b.c * f.rc
-	x.b = float64(b.b*f.rb) - float64(f.cb*x.c)
-	x.a = float64(b.a*f.ra) - float64(f.ba*x.b) - float64(f.ca*x.c)
+// solve returns the solution of matrix·x = b, given the factors of the matrix.
+func solve(inv, low, b three) (x three) {
+	b.b -= float64(low.a * b.a)
+	b.c = b.c - float64(low.b*b.a) - float64(low.c*b.b)
+	x.c = b.c * inv.c
+	x.b = float64(b.b*inv.b) - float64(low.c*x.c)
+	x.a = float64(b.a*inv.a) - float64(low.a*x.b) - float64(low.b*x.c)
 	return x
 }
 

@@ -81,7 +81,7 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 	} else if !x.X.Sparse() && e.admission.dim > 0 && len(x.X.Val) != e.admission.dim {
 		return refuse(stream.StageFeature, stream.ReasonDimension, "x", fmt.Errorf("%d features where the stream has %d", len(x.X.Val), e.admission.dim))
 	}
-	if i, err := e.tooLarge(x.X); err != nil {
+	if i, err := e.tooLarge(x.X.Val); err != nil {
 		j := i
 		if x.X.Sparse() {
 			j = int(x.X.Idx[i])
@@ -110,7 +110,7 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 		return refuse(stream.StageLearn, stream.ReasonLimit, "weight", fmt.Errorf("%g is outside [%g,%g]", w, leastWeight, mostWeight))
 	}
 	if !e.isLabel(it) {
-		if err := e.admission.accept(x.X); err != nil {
+		if err := e.admission.accept(&x.X); err != nil {
 			return refuse(stream.StageLearn, stream.ReasonLimit, "x", fmt.Errorf("%w, learner %s", err, e.cfg.Spec.Name))
 		}
 	}
@@ -130,12 +130,12 @@ var errNotFinite = errors.New("not a finite number")
 // tooLarge returns the position of the first value that is not finite or too large
 // for learners, and an error that says which. With hashing, all values may add up
 // in one bucket, so their sum is limited too.
-func (e *Engine) tooLarge(x stream.Vec) (int, error) {
-	if e.cfg.HashDim == 0 && below(x.Val, algos.TooLarge) {
+func (e *Engine) tooLarge(val []float32) (int, error) {
+	if e.cfg.HashDim == 0 && below(val, algos.TooLarge) {
 		return 0, nil
 	}
 	sum := 0.0
-	for i, v := range x.Val {
+	for i, v := range val {
 		if v-v != 0 {
 			return i, errNotFinite
 		}
@@ -161,20 +161,26 @@ func below(val []float32, limit float32) bool {
 
 // accept records an example within the learner's limits, or returns why the learner
 // does not take it.
-func (g *admission) accept(x stream.Vec) error {
-	if most := g.limits.Features; most > 0 && x.Dim() > most {
-		return fmt.Errorf("feature %d is beyond the limit of %d (option %s)", x.Dim(), most, g.limits.Option)
+func (g *admission) accept(x *stream.Vec) error {
+	dim := len(x.Val)
+	if n := len(x.Idx); x.Idx != nil { // not Dim, which would copy x
+		if dim = 0; n > 0 {
+			dim = int(x.Idx[n-1]) + 1
+		}
+	}
+	if most := g.limits.Features; most > 0 && dim > most {
+		return fmt.Errorf("feature %d is beyond the limit of %d (option %s)", dim, most, g.limits.Option)
 	}
 	if most := g.limits.Distinct; most > 0 {
-		if n := g.distinct(x); n > most {
+		if n := g.distinct(*x); n > most {
 			return fmt.Errorf("%d features in all are more than the limit of %d (option %s)", n, most, g.limits.Option)
 		}
-		g.record(x)
+		g.record(*x)
 	}
-	if !x.Sparse() {
-		g.dim = len(x.Val)
+	if x.Idx == nil {
+		g.dim = dim
 	}
-	g.index = max(g.index, x.Dim())
+	g.index = max(g.index, dim)
 	return nil
 }
 

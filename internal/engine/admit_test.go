@@ -250,7 +250,7 @@ func TestGateCounts(t *testing.T) {
 					}
 				}
 			}
-			if err := g.accept(x); (err == nil) != (len(after) <= 12) {
+			if err := g.accept(&x); (err == nil) != (len(after) <= 12) {
 				t.Fatalf("%v after %v: %v", x, there, err)
 			} else if err == nil {
 				there = after

@@ -398,7 +398,7 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 		} else {
 			pred := noPrediction
 			pred.sifted, pred.answer = it.Sifted, a
-			e.accept(x, pred)
+			e.accept(x, &pred)
 		}
 	}
 	return nil
@@ -528,7 +528,8 @@ func (e *Engine) Finish(ctx context.Context) error {
 			return err
 		}
 		for _, x := range rest {
-			e.push(x, noPrediction)
+			none := noPrediction
+			e.push(x, &none)
 		}
 		if _, err := e.learner.Finish(ctx); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -97,6 +98,9 @@ func (in *ingest) doing() string {
 }
 
 func (in *ingest) read(ctx context.Context) {
+	if src, ok := in.src.(interface{ Lend() }); ok && !in.keep {
+		src.Lend() // decoders keep nothing of a value
+	}
 	var recs []stream.Record
 	for {
 		var err error
@@ -184,6 +188,7 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 	in.depth.Add(int64(len(recs)))
 	select {
 	case in.queue <- b:
+		runtime.Gosched()
 		return true
 	case <-ctx.Done():
 		return false

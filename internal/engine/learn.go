@@ -12,7 +12,7 @@ import (
 
 // accept receives an example that no longer waits for a label, with the prediction
 // made when it arrived: into the warm-up, or into the block.
-func (e *Engine) accept(x *stream.Example, pred prediction) {
+func (e *Engine) accept(x *stream.Example, pred *prediction) {
 	// Hide the label before it is counted.
 	if x.Labelled && e.cfg.Labels != nil && !e.cfg.Labels(e.counts.Labelled+e.counts.Unlabelled) {
 		x.Labelled, x.Y = false, 0
@@ -38,19 +38,23 @@ func (e *Engine) accept(x *stream.Example, pred prediction) {
 }
 
 // push preprocesses an example and appends it to the block.
-func (e *Engine) push(x *stream.Example, pred prediction) {
+func (e *Engine) push(x *stream.Example, pred *prediction) {
 	// The gate scores snapshots of the model, with the preprocessing of their time,
 	// so it needs the raw example.
 	if e.promotion != nil {
 		e.promotion.Add(x)
 	}
-	x.X = e.transform.Next(x.X)
+	if !e.transform.Identity() {
+		x.X = e.transform.Next(x.X)
+	}
 	// Measures use the example's own weight, without the class weight that weigh
 	// multiplies in.
-	pred.weight, pred.plan = x.Weight, e.sifted != nil
+	e.preds = append(e.preds, *pred)
+	p := &e.preds[len(e.preds)-1]
+	p.weight, p.plan = x.Weight, e.sifted != nil
 	e.weigh(x)
 	e.newClass = e.newClass || e.classes.fresh(x)
-	e.block, e.preds = append(e.block, x), append(e.preds, pred)
+	e.block = append(e.block, x)
 }
 
 // borrow reports whether the engine will not keep the items of the calls of Consume

@@ -5,6 +5,7 @@ package engine
 import (
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -122,4 +123,72 @@ func BenchmarkOnline(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkRecording reads recordings of msgpack values, and decodes them for a
+// consumer that does nothing.
+func BenchmarkRecording(b *testing.B) {
+	dec, _ := codec.New("msgpack", codec.Options{})
+	_, sparse, rows := rowsOf(b, "a9a.train.libsvm.gz", 400_000)
+	dense := filepath.Join(b.TempDir(), "dense"+fileio.RecordingExt)
+	w, err := fileio.CreateRecording(dense)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for k, it := range randomItems(rows) {
+		value, err1 := dec.Append(nil, &it.Example)
+		if err := errors.Join(err1, w.Write(&stream.Record{Topic: "t", Offset: int64(k), Time: time.UnixMilli(int64(k)), Value: value})); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := w.Close(true); err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, path string
+		decode     bool
+	}{{"a9a/read", sparse, false}, {"a9a/decode", sparse, true}, {"dense18/read", dense, false}, {"dense18/decode", dense, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			began := processor(b)
+			for b.Loop() {
+				src, err := fileio.Open([]string{c.path}, fileio.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				n := 0
+				if c.decode {
+					in := newIngest(src, dec, 4*batchSize, 64<<20, false)
+					go in.run(b.Context())
+					for batch := range in.queue {
+						n += len(batch.items)
+						batch.lent = true
+						in.recycle(batch)
+					}
+				} else {
+					src.Lend()
+					var recs []stream.Record
+					for err == nil {
+						recs, err = src.Fetch(b.Context(), recs[:0])
+						n += len(recs)
+					}
+				}
+				if src.Close(); n != rows {
+					b.Fatal(n, err)
+				}
+			}
+			b.ReportMetric(float64(rows)*float64(b.N)/(processor(b)-began).Seconds(), "rows/cpu-s")
+		})
+	}
+}
+
+func randomItems(n int) []Item {
+	items, r := make([]Item, n), rand.New(rand.NewPCG(7, 0))
+	for i := range items {
+		x := make([]float32, 18)
+		for j := range x {
+			x[j] = float32(r.NormFloat64())
+		}
+		items[i].Example = stream.Example{X: stream.Vec{Val: x}, Y: float64(2*r.IntN(2) - 1), Labelled: true}
+	}
+	return items
 }

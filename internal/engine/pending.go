@@ -127,5 +127,5 @@ func (e *Engine) releaseNext() {
 	}
 	w := e.join.next()
 	w.pred.published, w.pred.answer = w.published, w.answer
-	e.accept(w.x, w.pred)
+	e.accept(w.x, &w.pred)
 }

@@ -48,7 +48,7 @@ func (c *Curve) Add(p *Prequential) {
 }
 
 func point(p *Prequential) Point {
-	all, window := p.score()
+	all, window := p.Score()
 	return Point{p.n, all, window}
 }
 

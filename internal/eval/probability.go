@@ -266,7 +266,9 @@ func noProbability() Probability {
 // example was learned from. It is called after Add, for examples that have one.
 func (p *Prequential) AddProbability(prob float64, positive bool) {
 	p.calibration.add(prob, positive)
-	p.cost += p.Costs.Cost(int(one(p.Costs.Positive(prob))), int(one(positive)))
+	if p.Costs != nil {
+		p.cost += p.Costs.Cost(int(one(p.Costs.Positive(prob))), int(one(positive)))
+	}
 }
 
 // AddProbabilities is AddProbability for more than two classes: it adds the

@@ -27,7 +27,7 @@ func Dot(w []float64, x stream.Vec) float64 {
 		n := min(len(w), len(x.Val))
 		return vec.DotMixed(x.Val[:n], w[:n])
 	}
-	var l [lanes]float64
+	var l Lanes
 	val := x.Val[:len(x.Idx)]
 	for k, j := range x.Idx {
 		if int(j) >= len(w) {
@@ -35,19 +35,22 @@ func Dot(w []float64, x stream.Vec) float64 {
 		}
 		l[uint32(j)%lanes] += float64(float64(val[k]) * w[j])
 	}
-	a, b := (*[16]float64)(l[:16]), (*[16]float64)(l[16:])
-	for i := range a {
-		a[i] += b[i]
-	}
-	for i := range 8 {
-		a[i] += a[i+8]
-	}
-	s := ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]))
+	return l.Sum()
+}
+
+// Lanes are the partial sums of a dot product: w[j]·x_j goes to lane j mod 32.
+type Lanes [lanes]float64
+
+// Sum returns the product.
+func (l *Lanes) Sum() float64 {
+	s := ((l.every8(0) + l.every8(4)) + (l.every8(2) + l.every8(6))) + ((l.every8(1) + l.every8(5)) + (l.every8(3) + l.every8(7)))
 	if s != s {
 		return nan
 	}
 	return s
 }
+
+func (l *Lanes) every8(i int) float64 { return (l[i] + l[i+16]) + (l[i+8] + l[i+24]) }
 
 // Axpy sets w[j] += c·x_j for every feature in x. The product is rounded before it
 // is added. w must have at least x.Dim() elements.

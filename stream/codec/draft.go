@@ -54,7 +54,9 @@ func twice(key string) error {
 
 // finish sets ex to the example; its features are in memory of a.
 func (d *draft) finish(a *stream.Arena, ex *stream.Example) {
-	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = d.id, a.Take(d.x), d.y.y, d.labelled, d.y.class, d.weight
+	ex.ID, ex.Y, ex.Labelled, ex.Class, ex.Weight = d.id, d.y.y, d.labelled, d.y.class, d.weight
+	ex.X.Idx, ex.X.Val = d.x.Idx, d.x.Val // a copy of the struct would wait for its parts
+	a.Keep(&ex.X)
 }
 
 // weightOf returns an importance weight as examples have it: 0 stands for 1.

@@ -74,11 +74,12 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 	if err != nil {
 		return err
 	}
-	x, err := c.features(a, b, i+n)
+	idx, val, err := c.features(a, b, i+n)
 	if err != nil {
 		return err
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", a.Take(x), y.y, labelled, y.class, 0
+	ex.ID, ex.X.Idx, ex.X.Val, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", idx, val, y.y, labelled, y.class, 0
+	a.Keep(&ex.X)
 	return nil
 }
 
@@ -111,7 +112,7 @@ func (c *libsvm) label(b []byte) (y label, labelled bool, n int, err error) {
 }
 
 // features reads the features in b from i on.
-func (c *libsvm) features(a *stream.Arena, b []byte, i int) (stream.Vec, error) {
+func (c *libsvm) features(a *stream.Arena, b []byte, i int) (idx []int32, val []float32, err error) {
 	i = skipBlank(b, i)
 	if bytes.HasPrefix(b[i:], []byte("qid:")) {
 		i += len(token(b, i))
@@ -122,12 +123,18 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (stream.Vec, error) 
 	if a == nil || size > few {
 		size = min(size, bytes.Count(b[i:], colon))
 	}
-	idx, val := a.Idx(size), a.Val(size)
-	last := int64(0)
+	idx, val = a.Idx(size), a.Val(size)
+	last, short := int64(0), true // the value before had one digit
 	for {
+		if short {
+			idx, val, i = c.digits(b, i, idx, val)
+			if n := len(idx); n > 0 {
+				last = int64(idx[n-1]) + 1
+			}
+		}
 		i = skipBlank(b, i)
 		if i == len(b) {
-			return stream.Vec{Idx: idx, Val: val}, nil
+			return idx, val, nil
 		}
 		if len(b) >= 8 { // what nearly all features are is read at once
 			at := min(i, len(b)-8)
@@ -142,18 +149,60 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (stream.Vec, error) 
 				}
 				if end := k + m; m > 0 && (end == len(b) || blank(b[end])) {
 					idx, val = append(idx, int32(j-1)), append(val, v)
-					last, i = j, end
+					last, i, short = j, end, m == 1
 					continue
 				}
 			}
 		}
 		j, v, n, err := c.feature(b[i:], last)
 		if err != nil {
-			return stream.Vec{}, err
+			return nil, nil, err
 		}
 		idx, val = append(idx, int32(j-1)), append(val, v)
 		last, i = j, i+n
 	}
+}
+
+// digits reads features from i on as long as they are an index of at most four digits,
+// a value of one, and a space, with two more bytes behind: those of categories. It
+// calls nothing, and looks at eight bytes at once.
+func (c *libsvm) digits(b []byte, i int, idx []int32, val []float32) ([]int32, []float32, int) {
+	const tops = 0x8080808080808080
+	last := int32(-1)
+	if n := len(idx); n > 0 {
+		last = idx[n-1]
+	}
+	for len(b)-i >= 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		// The bytes before the colon and the one behind must be at most 9, the others
+		// 0. A sum with a byte of like sets its top bit if it is more.
+		var x, like uint64
+		var j int32
+		var n int
+		switch {
+		case byte(w>>24) == ':':
+			x, like, n = w&0xffff_ffffffff^0x20_30_3a_303030, 0x7f_76_7f_767676, 6
+			j = int32(x&0xff*100 + x>>8&0xff*10 + x>>16&0xff)
+		case byte(w>>16) == ':':
+			x, like, n = w&0xff_ffffffff^0x20_30_3a_3030, 0x7f_76_7f_7676, 5
+			j = int32(x&0xff*10 + x>>8&0xff)
+		case byte(w>>8) == ':':
+			x, like, n = w&0xffffffff^0x20_30_3a_30, 0x7f_76_7f_76, 4
+			j = int32(x & 0xff)
+		case byte(w>>32) == ':':
+			x, like, n = w&0xffffff_ffffffff^0x20_30_3a_30303030, 0x7f_76_7f_76767676, 7
+			j = int32(x&0xff*1000 + x>>8&0xff*100 + x>>16&0xff*10 + x>>24&0xff)
+		default:
+			return idx, val, i
+		}
+		if j--; (x+like|x)&tops != 0 || j <= last || j >= int32(c.maxDim) {
+			return idx, val, i
+		}
+		idx, val = append(idx, j), append(val, float32(b[i+n-2]-'0'))
+		last = j
+		i += n
+	}
+	return idx, val, i
 }
 
 // feature reads the feature that b begins with, index:value, and returns its length.

@@ -55,7 +55,7 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 		}
 		switch f {
 		case fieldX:
-			d.x, err = c.vector(a, &p)
+			err = c.vector(a, &p, &d.x)
 		case fieldY:
 			d.y, d.labelled, err = c.label(&p)
 		case fieldID:
@@ -156,39 +156,39 @@ func (p *packed) id() (string, error) {
 	return "", failf(stream.StageDecode, stream.ReasonType, "id", "the value is of type %s, want a string", h.kind)
 }
 
-func (c *msgpack) vector(a *stream.Arena, p *packed) (x stream.Vec, err error) {
+func (c *msgpack) vector(a *stream.Arena, p *packed, x *stream.Vec) error {
 	start := p.i
 	h, err := p.head()
 	if err != nil {
-		return x, fail(stream.StageDecode, stream.ReasonSyntax, "x", err)
+		return fail(stream.StageDecode, stream.ReasonSyntax, "x", err)
 	}
 	if h.kind != kindMap {
 		p.i = start
 		x.Val, err = c.floats(a, p, "x")
 		if err != nil {
-			return x, err
+			return err
 		}
 		if k := x.CheckFinite(); k >= 0 {
-			return x, failf(stream.StageFeature, stream.ReasonNotFinite, indexed(k), "the value is %v as float32", x.Val[k])
+			return failf(stream.StageFeature, stream.ReasonNotFinite, indexed(k), "the value is %v as float32", x.Val[k])
 		}
-		return x, nil
+		return nil
 	}
 	var seenI, seenV bool
 	for range h.size {
 		name, err := p.key(2)
 		if err != nil {
-			return x, err
+			return err
 		}
 		switch name {
 		case "i":
 			if seenI {
-				return x, twice("x.i")
+				return twice("x.i")
 			}
 			seenI = true
 			x.Idx, err = c.indices(a, p)
 		case "v":
 			if seenV {
-				return x, twice("x.v")
+				return twice("x.v")
 			}
 			seenV = true
 			x.Val, err = c.floats(a, p, "x.v")
@@ -198,16 +198,16 @@ func (c *msgpack) vector(a *stream.Arena, p *packed) (x stream.Vec, err error) {
 			}
 		}
 		if err != nil {
-			return x, err
+			return err
 		}
 	}
 	if !seenI || !seenV || len(x.Idx) != len(x.Val) {
-		return x, failf(stream.StageDecode, stream.ReasonDimension, "x", "%d indices, %d values", len(x.Idx), len(x.Val))
+		return failf(stream.StageDecode, stream.ReasonDimension, "x", "%d indices, %d values", len(x.Idx), len(x.Val))
 	}
 	if k := x.CheckFinite(); k >= 0 {
-		return x, failf(stream.StageFeature, stream.ReasonNotFinite, feature(int(x.Idx[k])+1), "the value is %v as float32", x.Val[k])
+		return failf(stream.StageFeature, stream.ReasonNotFinite, feature(int(x.Idx[k])+1), "the value is %v as float32", x.Val[k])
 	}
-	return x, nil
+	return nil
 }
 
 // list reads the head of an array or bin and returns how many elements

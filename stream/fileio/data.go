@@ -45,6 +45,9 @@ func openData(ctx context.Context, path string, o *Options) (*dataFile, error) {
 // at implements input.
 func (d *dataFile) at() (int64, error) { return d.f.raw.Seek(0, io.SeekCurrent) }
 
+// lend implements input.
+func (d *dataFile) lend() { d.lent = true }
+
 func (d *dataFile) Close() error { return d.f.Close() }
 
 // read implements input.
@@ -67,7 +70,9 @@ func (d *dataFile) read(ctx context.Context, dst []stream.Record) ([]stream.Reco
 			if v == nil {
 				continue
 			}
-			dst = append(dst, stream.Record{Topic: d.topic, Offset: d.offset, Value: v})
+			dst = append(dst, stream.Record{})
+			r := &dst[len(dst)-1] // in place: a copy would take several times as long
+			r.Topic, r.Offset, r.Value = d.topic, d.offset, v
 			d.offset++
 		}
 		if len(dst) > n {

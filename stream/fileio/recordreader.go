@@ -41,6 +41,8 @@ type RecordReader struct {
 	maxRaw   uint32
 	topics   map[string]string
 	body     []byte // the last block, compressed
+	lent     bool   // records are no longer in use at the next block
+	raw      []byte // the memory of the last block, if lent
 	sample   uint32
 	finished bool
 	torn     bool
@@ -114,6 +116,9 @@ func (r *RecordReader) read(_ context.Context, dst []stream.Record) ([]stream.Re
 
 // at implements input.
 func (r *RecordReader) at() (int64, error) { return r.f.Seek(0, io.SeekCurrent) }
+
+// lend implements input.
+func (r *RecordReader) lend() { r.lent = true }
 
 func (r *RecordReader) corrupt(err error) error { return &CorruptError{r.path, r.pos, err} }
 
@@ -216,7 +221,14 @@ func (r *RecordReader) records(dst []stream.Record, f *frame, payload []byte) ([
 		}
 		r.dec = dec
 	}
-	raw, err := r.dec.DecodeAll(payload, make([]byte, 0, f.raw))
+	raw := r.raw
+	if cap(raw) < int(f.raw) {
+		raw = make([]byte, 0, f.raw)
+	}
+	if r.lent && cap(raw) <= 2*blockTarget {
+		r.raw = raw
+	}
+	raw, err := r.dec.DecodeAll(payload, raw)
 	if err != nil {
 		return dst, fmt.Errorf("a block cannot be decompressed: %w", err)
 	}

@@ -74,6 +74,7 @@ type Source struct {
 	total   atomic.Uint64 // see Total
 	torn    []string
 	sample  uint32
+	lent    bool
 	err     error
 }
 
@@ -87,6 +88,7 @@ type input interface {
 	// read appends at least one record, or returns an error.
 	read(ctx context.Context, dst []stream.Record) ([]stream.Record, error)
 	at() (int64, error) // bytes read so far
+	lend()              // see Source.Lend
 	Close() error
 }
 
@@ -235,14 +237,26 @@ func (s *Source) open(ctx context.Context) error {
 		if s.in = r; s.file == 1 {
 			s.sample = r.Sample()
 		}
-		return nil
+	} else {
+		in, err := openData(ctx, path, &s.o)
+		if err != nil {
+			return err
+		}
+		s.in = in
 	}
-	in, err := openData(ctx, path, &s.o)
-	if err != nil {
-		return err
+	if s.lent {
+		s.in.lend()
 	}
-	s.in = in
 	return nil
+}
+
+// Lend says that from now on the bytes of records are needed until the next call of
+// Fetch only, so that their memory can be reused.
+func (s *Source) Lend() {
+	s.lent = true
+	if s.in != nil {
+		s.in.lend()
+	}
 }
 
 // full reports whether the pass has reached Limit.

@@ -14,13 +14,15 @@ import (
 const blockSize = 64 << 10
 
 // chunks reads a file into blocks that are never overwritten once records refer to
-// them.
+// them, unless they are lent.
 type chunks struct {
-	r   io.Reader
-	buf []byte // read but not taken yet; its spare capacity is unused
-	pos int64  // position of buf[0] in the decompressed file
-	eof bool
-	err error // to be returned once the data before it has been taken
+	r     io.Reader
+	buf   []byte // read but not taken yet; its spare capacity is unused
+	pos   int64  // position of buf[0] in the decompressed file
+	eof   bool
+	err   error  // to be returned once the data before it has been taken
+	lent  bool   // records are no longer in use when fill is called
+	block []byte // the block of buf, if lent
 }
 
 // fill reads more, or finds the end of the file.
@@ -29,9 +31,13 @@ func (c *chunks) fill() error {
 		// What is left over from a block moves to the next one. A record longer
 		// than a block doubles the size each time, so that a byte is copied at most
 		// twice on average.
-		buf := make([]byte, len(c.buf), max(blockSize, 2*len(c.buf)))
-		copy(buf, c.buf)
-		c.buf = buf
+		buf := c.block[:0]
+		if n := max(blockSize, 2*len(c.buf)); cap(buf) < n || cap(buf) > 4*n {
+			buf = make([]byte, 0, n)
+		}
+		if c.buf = append(buf, c.buf...); c.lent {
+			c.block = c.buf
+		}
 	}
 	for range 100 {
 		if c.err != nil {
