@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	mathbits "math/bits"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
@@ -63,18 +64,17 @@ func (v *found) add(product float32, place int) {
 
 // scan adds the points from place first on that have these products.
 func (v *found) scan(products []float32, first int) {
-	least := v.near[nearest-1]
-	for ; len(products) >= 8; products, first = products[8:], first+8 {
-		p := (*[8]float32)(products)
-		if p[0] >= least || p[1] >= least || p[2] >= least || p[3] >= least || p[4] >= least || p[5] >= least || p[6] >= least || p[7] >= least {
-			for j, product := range p {
-				v.add(product, first+j)
+	var bits [4]uint64
+	for some := 16; len(products) > 0; some = min(2*some, 64*len(bits)) { // then the bound is updated
+		part := products[:min(some, len(products))]
+		vec.AtLeast(bits[:], part, v.near[nearest-1])
+		for i := range (len(part) + 63) / 64 {
+			for b := bits[i]; b != 0; b &= b - 1 {
+				j := 64*i + mathbits.TrailingZeros64(b)
+				v.add(part[j], first+j)
 			}
-			least = v.near[nearest-1]
 		}
-	}
-	for j, product := range products {
-		v.add(product, first+j)
+		products, first = products[len(part):], first+len(part)
 	}
 }
 
