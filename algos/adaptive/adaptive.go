@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -72,10 +73,22 @@ type Learner struct {
 	numbers  *numbers            // of a regression, which has no mixer
 	labels   labels              // of a regression
 
-	batch    []input
-	recalled []*prediction
-	aged     [][]score // of the latest version, by example of the batch
-	now      []score   // scratch
+	parts  [][2]int // of the experts, from and to: parts learn at the same time
+	batch  []input
+	rooms  [][]float32   // for the inputs of the batch
+	phis   []float32     // for its random features
+	now    [][]score     // of the experts, by example of the batch
+	aged   [][]score     // of the latest version, likewise
+	made   []*prediction // for the examples of the batch, now or before
+	judged []judgement
+}
+
+// judgement is how an example counts.
+type judgement struct {
+	prediction
+	now   bool    // the prediction is made now; otherwise it was when the example came
+	count float64 // as how many examples
+	shift float64 // of the log odds at that time
 }
 
 var (
@@ -119,9 +132,38 @@ func newExpertsOf(env algos.Env, o options, s *sizes) (l *Learner, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.experts = l.newExperts()
-	l.now = make([]score, len(l.experts))
+	l.setExperts(l.newExperts())
+	l.now = newScores(tick, len(l.experts))
+	l.rooms, l.judged = make([][]float32, tick), make([]judgement, tick)
 	return l, nil
+}
+
+func newScores(rows, experts int) [][]score {
+	out, flat := make([][]score, rows), make([]score, rows*experts)
+	for i := range out {
+		out[i] = flat[i*experts : (i+1)*experts]
+	}
+	return out
+}
+
+// setExperts sets the experts, and their parts: each that takes long, with those that follow.
+func (l *Learner) setExperts(list []entry) {
+	l.experts, l.parts = list, nil
+	for e, x := range list {
+		begins := e == 0
+		switch x := x.expert.(type) {
+		case *kernelExpert, *features:
+			begins = true
+		case *linearExpert:
+			begins = begins || x.at == 0
+		case *nearExpert:
+			begins = begins || !x.second
+		}
+		if begins {
+			l.parts = append(l.parts, [2]int{e, e})
+		}
+		l.parts[len(l.parts)-1][1] = e + 1
+	}
 }
 
 // Follow implements algos.Sequential.
@@ -137,89 +179,181 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	return learned, steps, nil
 }
 
-// look prepares the scores of a few examples by what does not change between them.
-func (l *Learner) look(xs []*stream.Example) int {
+// look lets the experts predict a few examples, and learn from each before they predict the
+// next one. It returns how many of xs those are.
+func (l *Learner) look(xs []*stream.Example) (int, error) {
 	if next := l.nextVersion(); next > 0 {
 		xs = xs[:min(uint64(len(xs)), next-l.cutting.Seen())]
 	}
-	l.batch, l.recalled = l.batch[:0], l.recalled[:0]
-	vecs, fresh := make([]stream.Vec, len(xs)), false
+	widens := l.enter(xs)
+	xs = xs[:len(l.batch)]
+	l.made, l.aged = l.made[:0], nil
+	fresh := false
+	for _, x := range xs {
+		p := l.recall(x)
+		l.made, fresh = append(l.made, p), fresh || p == nil
+	}
+	err := l.each(1+len(l.parts), func(i int) error {
+		if i == 0 {
+			if fresh {
+				l.aged = l.versionScores(samplers.Vecs(xs))
+			}
+			return nil
+		}
+		part := l.parts[len(l.parts)-i]
+		for _, e := range l.experts[part[0]:part[1]] {
+			e.begin(l.batch, fresh)
+		}
+		if l.numbers != nil { // those for numbers depend on all the numbers before
+			return nil
+		}
+		return l.run(part, l.batch, !widens)
+	})
 	for i, x := range xs {
-		l.batch = append(l.batch, input{x: x, i: i})
-		l.recalled = append(l.recalled, l.recall(x))
-		fresh = fresh || l.recalled[i] == nil
-		vecs[i] = x.X
+		if l.numbers != nil && err == nil {
+			err = l.run([2]int{0, len(l.experts)}, l.batch[i:i+1], !widens)
+		}
+		if err != nil {
+			return 0, err
+		}
+		l.judge(i, x)
+		if widens {
+			err = l.widen(&l.batch[i])
+		}
+		if l.numbers != nil {
+			l.labels.learn(x.Y)
+		}
 	}
-	batch := l.batch
-	l.aged = nil
-	if fresh {
-		l.aged = l.versionScores(vecs)
-	} else {
-		batch = nil
-	}
-	for _, e := range l.experts {
-		e.begin(batch)
-	}
-	return len(xs)
+	return len(xs), err
 }
 
-// prepare completes an input.
+// run lets a part of the experts predict examples of the batch, and learn from them.
+func (l *Learner) run(part [2]int, batch []input, learn bool) error {
+	for e := part[0]; e < part[1]; e++ {
+		x := l.experts[e].expert
+		for i := range batch {
+			in := &batch[i]
+			s := x.predict(in)
+			l.now[in.i][e] = s
+			if !learn {
+				continue
+			}
+			if err := x.learn(in, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// enter makes a batch of the first of xs, which the linear experts see as they are after the
+// examples before them. It reports whether the batch is one example that is found to be wide.
+func (l *Learner) enter(xs []*stream.Example) (widens bool) {
+	l.batch = l.batch[:0]
+	waves := false
+	for i, x := range xs {
+		if widens = !l.inputs.wide && x.X.Dim() > narrow; widens && i > 0 {
+			widens = false
+			break
+		}
+		if l.numbers != nil { // experts may keep it
+			l.rooms[i] = nil
+		}
+		z := l.inputs.applyIn(l.rooms[i], x.X)
+		l.batch = append(l.batch, input{x: x, i: i, z: z, row: z})
+		if l.inputs.wide {
+			l.batch[i].row = unitLength(z)
+		} else {
+			l.rooms[i] = z.Val
+		}
+		if widens {
+			break
+		}
+		l.dim = max(l.dim, x.X.Dim())
+		l.inputs.observe(x.X)
+		if waves = l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+uint64(i)+1 >= uint64(l.sizes.first) && l.dim > 0; waves {
+			break
+		}
+	}
+	if l.waves != nil {
+		zs := make([]stream.Vec, len(l.batch))
+		for i := range zs {
+			zs[i] = l.batch[i].z
+		}
+		if l.numbers != nil {
+			l.phis = nil
+		}
+		for i, phi := range l.waves.ofAll(l.phis, zs...) {
+			l.batch[i].phi = phi
+			l.phis = phi.Val[:0]
+		}
+	}
+	if waves {
+		l.waves = newWaves(l.dim, l.env.Seed)
+	}
+	return widens
+}
+
+// prepare completes an input that is not of a batch.
 func (l *Learner) prepare(in *input) {
-	in.z, in.phi = l.see(in.x)
+	in.z = l.inputs.apply(in.x.X)
+	if l.waves != nil {
+		in.phi = l.waves.of(in.z)
+	}
 	if in.row = in.z; l.inputs.wide {
 		in.row = unitLength(in.z)
 	}
 }
 
-// predict sets dst to the scores of the experts.
-func (l *Learner) predict(dst []score, in *input) {
-	for e, x := range l.experts {
-		dst[e] = x.predict(in)
+// judge compares the machines on an example of the batch, and takes note of how it counts.
+func (l *Learner) judge(i int, x *stream.Example) {
+	j := &l.judged[i]
+	var weight float64
+	j.count, weight = l.weigh(x)
+	if j.now = l.made[i] == nil; j.now {
+		j.prediction, j.shift = prediction{scores: l.now[i], machine: l.machine()}, l.shift()
+		if l.aged != nil {
+			j.aged = l.aged[i]
+		}
+		if l.numbers != nil {
+			j.f = l.numbers.predict(j.scores)
+		}
+		l.made[i] = &j.prediction
+	}
+	p := l.made[i]
+	l.compareMachines(p, x.Y, weight)
+	l.cutting.Add(x)
+	switch {
+	case l.numbers != nil:
+		l.numbers.learn(p.scores, p.aged, x.Y, weight)
+	case l.mixer == nil:
+		l.log = append(l.log, record{slices.Clone(p.scores), p.aged, positive(x), weight})
 	}
 }
 
-// one predicts an example, unless that was done when it arrived, and learns from it.
-func (l *Learner) one(i int, x *stream.Example) (float64, error) {
-	count, weight := l.weigh(x)
-	in := &l.batch[i]
-	l.prepare(in)
-	l.predict(l.now, in)
-	p := l.recalled[i]
-	if p == nil {
-		p = l.predictionOf(l.now)
-		if l.aged != nil {
-			p.aged = l.aged[i]
-		}
-	}
-	l.compareMachines(p, x.Y, weight)
-	y := 0
+func positive(x *stream.Example) int {
 	if x.Y > 0 {
-		y = 1
+		return 1
 	}
-	if l.numbers != nil {
-		l.numbers.learn(p.scores, p.aged, x.Y, weight)
-	} else if l.mixer == nil {
-		l.log = append(l.log, record{slices.Clone(p.scores), p.aged, y, weight})
-	} else {
-		// Weights are for the experts. Log odds are of the stream as it is.
-		l.mixer.learn([][]score{p.scores}, p.agedScores(), y, count)
-	}
-	wide := l.inputs.wide
-	err := l.take(in.x, func() error {
-		if l.inputs.wide != wide { // it has just been found to be wide
-			l.prepare(in)
-		}
-		for e, x := range l.experts {
-			if err := x.learn(in, l.now[e]); err != nil {
-				return err
+	return 0
+}
+
+// mix sets dst, which may be nil, to the predictions for the batch, and lets the mixer learn.
+func (l *Learner) mix(dst []float64) {
+	for i, p := range l.made {
+		j := &l.judged[i]
+		if l.mixer != nil {
+			lane := [][]score{p.scores}
+			if j.now {
+				p.f = l.mixer.predict(lane)[0] + j.shift
 			}
+			// Weights are for the experts. Log odds are of the stream as it is.
+			l.mixer.learn(lane, p.agedScores(), positive(l.batch[i].x), j.count)
 		}
-		if l.numbers != nil {
-			l.labels.learn(x.Y)
+		if dst != nil {
+			dst[i] = p.f
 		}
-		return nil
-	})
-	return p.f, err
+	}
 }
 
 // compareMachines tells the drift detector which machines were nearer to y.
@@ -420,26 +554,37 @@ func (l *Learner) versionScores(xs []stream.Vec) [][]score {
 	return out
 }
 
-// turn does what is due after every 16th example.
-func (l *Learner) turn(ctx context.Context) error {
+// steps returns what is due after every 16th example, which can be done at the same time.
+func (l *Learner) steps() (list []func(context.Context) error) {
 	for _, e := range l.experts {
-		if err := e.step(ctx); err != nil {
+		if _, none := e.expert.(interface{ unstepped() }); !none {
+			list = append(list, e.step)
+		}
+	}
+	return list
+}
+
+// widen lets experts begin again on wide examples, with the first one.
+func (l *Learner) widen(in *input) error {
+	l.dim = max(l.dim, in.x.X.Dim())
+	l.panel.widen()
+	fresh, list := l.newExperts(), l.experts
+	for e := range list {
+		switch list[e].expert.(type) {
+		case *gradient, *nearExpert, *features, *fitted:
+			list[e] = fresh[e]
+		}
+	}
+	l.setExperts(list)
+	l.prepare(in)
+	in.phi = stream.Vec{}
+	for _, e := range list {
+		if err := e.learn(in, score{}); err != nil {
 			return err
 		}
 	}
+	l.inputs.observe(in.x.X)
 	return nil
-}
-
-// widen lets experts begin again on wide examples.
-func (l *Learner) widen() {
-	fresh := l.newExperts()
-	for e := range l.experts {
-		switch l.experts[e].expert.(type) {
-		case *gradient, *nearExpert, *features, *fitted:
-			l.experts[e] = fresh[e]
-		}
-	}
-	clear(l.now)
 }
 
 // Report describes the present state.

@@ -1,9 +1,16 @@
 package adaptive
 
 import (
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/contrib/synth"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -38,20 +45,14 @@ func BenchmarkParts(b *testing.B) {
 			}
 		})
 	}
-	vecs := func(xs []*stream.Example) (vs []stream.Vec) {
-		for _, x := range xs {
-			vs = append(vs, x.X)
-		}
-		return vs
-	}
 	dst := make([]float64, tick)
 	for i, w := range standard.windows {
 		name := names[k64+i]
 		k := m.with(w, l.cutting.Newest(w))
-		each(name+"/predict", func(xs []*stream.Example) { k.score(dst, vecs(xs)) })
+		each(name+"/predict", func(xs []*stream.Example) { k.model().Decisions(dst, samplers.Vecs(k.scaled(xs))) })
 		each(name+"/learn", func(xs []*stream.Example) {
 			for _, x := range xs {
-				if err := k.add(x); err != nil {
+				if err := k.add(x, k.transform.Apply(x.X)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -67,7 +68,7 @@ func BenchmarkParts(b *testing.B) {
 			}
 		})
 	}
-	each("m/predict", func(xs []*stream.Example) { m.score(dst, vecs(xs)) })
+	each("m/predict", func(xs []*stream.Example) { m.model().Decisions(dst, samplers.Vecs(m.scaled(xs))) })
 	linear := func(from, to int) func(i int) {
 		return func(i int) {
 			x := xs[i%len(xs)]
@@ -90,7 +91,7 @@ func BenchmarkParts(b *testing.B) {
 				in[i] = input{x: x, i: i}
 				l.prepare(&in[i])
 			}
-			e.begin(in)
+			e.begin(in, true)
 			for i := range in {
 				if err := e.learn(&in[i], e.predict(&in[i])); err != nil {
 					b.Fatal(err)
@@ -110,5 +111,40 @@ func BenchmarkParts(b *testing.B) {
 		l.mixer.predict(lane)
 		l.mixer.learn(lane, lane, i%2, 1)
 	})
-	each("latest version", func(xs []*stream.Example) { l.versionScores(vecs(xs)) })
+	each("latest version", func(xs []*stream.Example) { l.versionScores(samplers.Vecs(xs)) })
+}
+
+// BenchmarkStream gives the time of an example with 18 features, of two classes and
+// of ten on the same rows: the whole learner, with its beginning.
+func BenchmarkStream(b *testing.B) {
+	for _, classes := range []int{2, 10} {
+		b.Run(fmt.Sprintf("classes=%d", classes), func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 2))
+			xs := make([]*stream.Example, 30000)
+			for i := range xs {
+				x := &stream.Example{Seq: uint64(i), Labelled: true, X: stream.Vec{Val: make([]float32, 18)}}
+				for j := range x.X.Val {
+					x.X.Val[j] = float32(r.NormFloat64())
+				}
+				turn := math.Atan2(float64(x.X.Val[0])+0.3*r.NormFloat64(), float64(x.X.Val[1])) / math.Pi
+				if x.Y = math.Floor((turn + 1) / 2 * float64(classes)); classes == 2 {
+					x.Y = 2*x.Y - 1
+				}
+				xs[i] = x
+			}
+			for b.Loop() {
+				l, err := Spec.New(algos.Env{Seed: 3, Log: slog.New(slog.DiscardHandler), Classes: classes}, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				out := make([]float64, 64*classes)
+				for block := range slices.Chunk(xs, 64) {
+					if _, _, err := l.(algos.Sequential).Follow(b.Context(), out, block); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1e6/float64(b.N*len(xs)), "µs/example")
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -161,21 +162,25 @@ func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
 		}
 	}
 	if m.waves != nil {
-		b.phis = make([]stream.Vec, len(xs))
-		for i, z := range b.zs {
-			b.phis[i] = m.waves.of(z)
-		}
+		b.phis = m.waves.ofAll(nil, b.zs...)
 	}
 	if m.near != nil {
-		q := *m.near // a model is used by several goroutines
-		q.products, q.x, q.val, q.idx = nil, nil, nil, nil
+		s := searches.Get().(*search) // a model is used by several goroutines
+		defer searches.Put(s)
 		b.few, b.many = make([]score, len(xs)), make([]score, len(xs))
-		for i, z := range b.zs {
-			b.few[i], b.many[i] = q.scores(z)
+		for from := 0; from < len(xs); from += tick {
+			to := min(from+tick, len(xs))
+			s.begin(m.near, b.zs[from:to]...)
+			for i := from; i < to; i++ {
+				b.few[i], b.many[i] = s.scores(i - from)
+			}
 		}
+		s.of = nil
 	}
 	return b
 }
+
+var searches = sync.Pool{New: func() any { return new(search) }}
 
 // scores sets dst[k] to the scores of member k.
 func (m *ensemble) scores(dst [][]float64, xs []stream.Vec) {

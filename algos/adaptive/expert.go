@@ -29,8 +29,8 @@ type input struct {
 // the list of newExperts.
 type expert interface {
 	// begin is called before the examples of a batch are predicted and learned from, one
-	// by one.
-	begin(batch []input)
+	// by one. Unless they are fresh, the predictions are not used.
+	begin(batch []input, fresh bool)
 	// predict returns the score of an example of the batch.
 	predict(in *input) score
 	// learn updates the expert with a labelled example, whose present score is s.
@@ -68,10 +68,10 @@ func (l *Learner) newExperts() []entry {
 	for _, rate := range [...]string{"0.1", "0.5", "2"} {
 		list = append(list, entry{"o" + rate, newGradient(l.env, rate), rate != "2"})
 	}
-	near := &neighbours{}
+	few, many := newNearExperts(&neighbours{})
 	return append(list,
-		entry{"n512", &nearExpert{neighbours: near}, false},
-		entry{"n2048", &nearExpert{neighbours: near, second: true}, false},
+		entry{"n512", few, false},
+		entry{"n2048", many, false},
 		entry{"last", &lastLabel{}, false},
 		entry{"base", &baseRate{}, false},
 		entry{"dsg", &features{panel: l.panel}, true},
@@ -81,29 +81,31 @@ func (l *Learner) newExperts() []entry {
 // unbatched has the methods of an expert that does nothing in batches.
 type unbatched struct{}
 
-func (unbatched) begin([]input)              {}
+func (unbatched) begin([]input, bool)        {}
 func (unbatched) step(context.Context) error { return nil }
+func (unbatched) unstepped()                 {}
 
 // kernelExpert is a machine of the panel, which trains and replaces it.
 type kernelExpert struct {
 	*panel
 	at     int
-	scores []float64 // of the batch; empty while there is no machine
+	scores []float64 // of the batch; empty if there are none
 	vecs   []stream.Vec
 }
 
-func (e *kernelExpert) begin(batch []input) {
-	e.scores = e.scores[:0]
+func (e *kernelExpert) begin(batch []input, fresh bool) {
+	e.scores, e.vecs = e.scores[:0], e.vecs[:0]
 	m := e.machines[e.at]
 	if m == nil {
 		return
 	}
-	e.vecs = e.vecs[:0]
 	for _, in := range batch {
-		e.vecs = append(e.vecs, in.x.X)
+		e.vecs = append(e.vecs, m.transform.Apply(in.x.X))
 	}
-	e.scores = append(e.scores, make([]float64, len(batch))...)
-	m.score(e.scores, e.vecs)
+	if fresh {
+		e.scores = append(e.scores, make([]float64, len(batch))...)
+		m.model().Decisions(e.scores, e.vecs)
+	}
 }
 
 func (e *kernelExpert) predict(in *input) score {
@@ -113,7 +115,14 @@ func (e *kernelExpert) predict(in *input) score {
 	return score{e.scores[in.i], true}
 }
 
-func (e *kernelExpert) learn(*input, score) error  { return nil } // panel.take
+func (e *kernelExpert) learn(in *input, _ score) error {
+	if m := e.machines[e.at]; m != nil {
+		return m.add(in.x, e.vecs[in.i])
+	}
+	return nil
+}
+
+func (e *kernelExpert) unstepped()                 {}
 func (e *kernelExpert) step(context.Context) error { return nil } // panel.turn
 func (e *kernelExpert) fields(*state.Fields)       {}             // panel.fields
 

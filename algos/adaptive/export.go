@@ -125,14 +125,14 @@ func (n nearFunction) export(o plain.Options) (any, error) {
 	if err := o.Check("the points of nearest neighbours", 1, n.points.Numbers()); err != nil {
 		return nil, err
 	}
-	from, to := 0, len(n.y)
-	if !n.second {
-		from, to = n.newest()
+	window := nearFew
+	if n.second {
+		window = nearMany
 	}
 	x := exportedNeighbours{Kind: "neighbours", Mean: n.number, Nearest: nearest}
-	for i, y := range n.y {
-		if from <= i && i < to || from > to && (i < to || i >= from) {
-			x.Points, x.Labels = append(x.Points, n.point(i)), append(x.Labels, y)
+	for _, p := range n.newest(window) {
+		for i := p.from; i < p.to; i++ {
+			x.Points, x.Labels = append(x.Points, n.point(i)), append(x.Labels, n.y[i])
 		}
 	}
 	return x, nil

@@ -28,7 +28,7 @@ func TestExportNeighbours(t *testing.T) {
 		}
 		for range 20 {
 			z := stream.Vec{Val: []float32{float32(r.NormFloat64()), float32(r.NormFloat64()), 0}}
-			few, many := e.scores(z)
+			few, many := votesOf(e, z)
 			for second, want := range []score{few, many} {
 				form, err := nearFunction{e, second == 1}.export(plain.Options{Numbers: math.MaxInt})
 				if err != nil {

@@ -26,9 +26,9 @@ type features struct {
 	vecs   []stream.Vec
 }
 
-func (e *features) begin(batch []input) {
+func (e *features) begin(batch []input, fresh bool) {
 	e.scores = e.scores[:0]
-	if e.l == nil {
+	if e.l == nil || !fresh {
 		return
 	}
 	e.vecs = e.vecs[:0]

@@ -32,6 +32,8 @@ type inputs struct {
 	n        float64
 	mean, m2 []float64 // of each feature; the sum of squared distances from the mean
 	most     []float64 // wide: the largest |value| of each feature
+
+	scratch []float32
 }
 
 // known returns the features of x below widest.
@@ -44,7 +46,10 @@ func known(x stream.Vec) stream.Vec {
 }
 
 // apply returns x as the experts see it.
-func (in *inputs) apply(x stream.Vec) stream.Vec {
+func (in *inputs) apply(x stream.Vec) stream.Vec { return in.applyIn(nil, x) }
+
+// applyIn is apply in memory of the caller, if that suffices and the result is dense.
+func (in *inputs) applyIn(row []float32, x stream.Vec) stream.Vec {
 	if in.wide {
 		x = known(x)
 		z := stream.Vec{Idx: x.Idx, Val: make([]float32, len(x.Val))}
@@ -59,7 +64,7 @@ func (in *inputs) apply(x stream.Vec) stream.Vec {
 		}
 		return z
 	}
-	z := stream.Vec{Val: in.row(x)}
+	z := stream.Vec{Val: in.row(row, x)}
 	for j, m := range in.mean {
 		v := float64(z.Val[j])
 		z.Val[j] = 0
@@ -71,11 +76,13 @@ func (in *inputs) apply(x stream.Vec) stream.Vec {
 }
 
 // row returns the features of x of which there is a mean.
-func (in *inputs) row(x stream.Vec) []float32 {
-	row := make([]float32, len(in.mean))
+func (in *inputs) row(row []float32, x stream.Vec) []float32 {
+	row = room(row, len(in.mean))
+	n := 0
 	if x.Idx == nil {
-		copy(row, x.Val)
+		n = copy(row, x.Val)
 	}
+	clear(row[n:])
 	for k, j := range x.Idx {
 		if int(j) >= len(row) {
 			break
@@ -104,9 +111,9 @@ func (in *inputs) observe(x stream.Vec) {
 		in.mean, in.m2 = append(in.mean, 0), append(in.m2, 0)
 	}
 	in.n++
-	row := in.row(x)
+	in.scratch = in.row(in.scratch, x)
 	for j, m := range in.mean {
-		v := float64(row[j])
+		v := float64(in.scratch[j])
 		d := v - m
 		in.mean[j] = m + d/in.n
 		in.m2[j] += float64(d * (v - in.mean[j]))
@@ -172,19 +179,30 @@ func newWaves(dim int, seed uint64) *waves {
 }
 
 // of returns the features of standardised inputs z, which are dense.
-func (w *waves) of(z stream.Vec) stream.Vec {
-	x, out := make([]float32, w.dim), make([]float32, cosines+w.dim)
-	copy(x, z.Val)
-	vec.Cos(out, cosines, x, 1, w.freq, w.phase, 0, cosines)
+func (w *waves) of(z stream.Vec) stream.Vec { return w.ofAll(nil, z)[0] }
+
+// ofAll is of for several, in memory of the caller, if that suffices.
+func (w *waves) ofAll(out []float32, zs ...stream.Vec) []stream.Vec {
+	size := cosines + w.dim
+	x, phis := make([]float32, len(zs)*w.dim), make([]stream.Vec, len(zs))
+	for i, z := range zs {
+		copy(x[i*w.dim:(i+1)*w.dim], z.Val)
+	}
+	out = room(out, len(zs)*size)
+	vec.Cos(out, size, x, len(zs), w.freq, w.phase, 0, cosines)
 	const unit = 0.08838834764831845 // √(2/256)
-	for i := range out[:cosines] {
-		out[i] *= unit
-	}
 	root := math.Sqrt(float64(w.dim))
-	for j, v := range x {
-		out[cosines+j] = float32(float64(v) / root)
+	for i := range phis {
+		phi := out[i*size : (i+1)*size]
+		for k := range phi[:cosines] {
+			phi[k] *= unit
+		}
+		for j, v := range x[i*w.dim : (i+1)*w.dim] {
+			phi[cosines+j] = float32(float64(v) / root)
+		}
+		phis[i].Val = phi
 	}
-	return stream.Vec{Val: out}
+	return phis
 }
 
 // features returns how many features the random ones are of, 0 for none.

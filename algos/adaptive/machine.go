@@ -50,19 +50,10 @@ func (m *machine) evals() int64 {
 	return m.small.evals
 }
 
-// score sets dst to the decisions.
-func (m *machine) score(dst []float64, xs []stream.Vec) {
-	zs := make([]stream.Vec, len(xs))
-	for i, x := range xs {
-		zs[i] = m.transform.Apply(x)
-	}
-	m.model().Decisions(dst, zs)
-}
-
-// add hands over an example.
-func (m *machine) add(x *stream.Example) error {
+// add hands over an example, whose features are z as the machine sees them.
+func (m *machine) add(x *stream.Example, z stream.Vec) error {
 	c := *x
-	c.X, c.Y = m.transform.Apply(x.X), x.Y-m.target.center
+	c.X, c.Y = z, x.Y-m.target.center
 	if m.scs != nil {
 		if _, err := m.scs.Add(&c); err != nil {
 			return err

@@ -1,9 +1,11 @@
 package adaptive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	mathbits "math/bits"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
@@ -33,37 +35,138 @@ type neighbours struct {
 	// the nearer p is to z; nil: none yet.
 	points *kernel.Basis
 	y      []float64
-	next   int  // place of the oldest point, once all are taken
-	number bool // the labels are numbers: the score is their weighted mean
+	next   int    // place of the oldest point, once all are taken
+	number bool   // the labels are numbers: the score is their weighted mean
+	added  uint64 // points, since it was made or restored
 
-	many     score     // of the long window, for the example that was scored last
-	products []float32 // scratch
-	query    [1]stream.Vec
-	x, val   []float32
-	idx      []int32
+	val []float32 // scratch
+	idx []int32
 }
 
-// found are the nearest points so far, the nearest first.
+// found are the nearest points so far, the nearest first, of equally near ones the one with
+// the smallest place.
 type found struct {
 	near [nearest]float32 // inner products
 	at   [nearest]int     // places of the points
 }
 
 func (v *found) add(product float32, place int) {
-	i := nearest - 1
-	for i > 0 && v.near[i-1] < product {
-		v.near[i], v.at[i] = v.near[i-1], v.at[i-1]
+	i := nearest
+	for i > 0 && (v.near[i-1] < product || v.near[i-1] == product && v.at[i-1] > place) {
 		i--
 	}
-	v.near[i], v.at[i] = product, place
+	if i < nearest {
+		copy(v.near[i+1:], v.near[i:])
+		copy(v.at[i+1:], v.at[i:])
+		v.near[i], v.at[i] = product, place
+	}
 }
 
-// vote returns the score by the nearest points. Their distances are computed again: as
-// differences of inner products, those of points that nearly equal z would be rounding.
-func (e *neighbours) vote(v *found, z stream.Vec) score {
+// scan adds the points from place first on that have these products.
+func (v *found) scan(products []float32, first int) {
+	var bits [4]uint64
+	for some := 16; len(products) > 0; some = min(2*some, 64*len(bits)) { // then the bound is updated
+		part := products[:min(some, len(products))]
+		vec.AtLeast(bits[:], part, v.near[nearest-1])
+		for i := range (len(part) + 63) / 64 {
+			for b := bits[i]; b != 0; b &= b - 1 {
+				j := 64*i + mathbits.TrailingZeros64(b)
+				v.add(part[j], first+j)
+			}
+		}
+		products, first = products[len(part):], first+len(part)
+	}
+}
+
+// search looks for the nearest points of a few queries. Most inner products are computed for
+// all of them together, which takes half the time.
+type search struct {
+	of      *neighbours
+	queries []stream.Vec // (1, z)
+	known   int          // points of which there are products; 0: of none
+	added   uint64       // points when the search began
+
+	products     []float32 // scratch
+	x, val, room []float32
+	idx          []int32
+}
+
+// begin begins a search for zs, which are standardised.
+func (s *search) begin(e *neighbours, zs ...stream.Vec) {
+	s.of, s.known, s.added = e, 0, e.added
+	s.queries, s.val, s.idx = s.queries[:0], s.val[:0], s.idx[:0]
+	for _, z := range zs {
+		var q stream.Vec
+		q, s.val, s.idx = extended(z, 1, s.val, s.idx)
+		s.queries = append(s.queries, q)
+	}
+	if e.long() && len(zs) > 1 {
+		s.known = len(e.y)
+		s.products = room(s.products, len(zs)*s.stride())
+		s.x = e.points.Values(s.x, s.products, s.stride(), s.queries, 0, s.known)
+	}
+}
+
+// stride leaves room for the points that are added before the last query.
+func (s *search) stride() int { return s.known + len(s.queries) }
+
+// scores returns the votes in both windows for a query. Since the search began, no more
+// points may have been added than there are queries before this one.
+func (s *search) scores(query int) (few, many score) {
+	e, n := s.of, len(s.of.y)
+	if n < nearLeast {
+		return few, many
+	}
+	q, z := s.queries[query:query+1], s.queries[query]
+	var row []float32
+	long := e.long()
+	if missing := e.newest(nearFew); s.known > 0 && long {
+		row = s.products[query*s.stride():][:n]
+		missing = e.newest(int(e.added - s.added))
+		s.multiply(row, q, missing)
+	} else {
+		s.products = room(s.products, n)
+		row = s.products
+		if long {
+			missing = [2]stretch{{0, n}}
+		}
+		s.multiply(row, q, missing)
+	}
+	var a found
+	for i := range a.near {
+		a.near[i] = -math.MaxFloat32
+	}
+	newest := e.newest(nearFew)
+	for _, p := range newest {
+		a.scan(row[p.from:p.to], p.from)
+	}
+	few = s.vote(&a, z)
+	if long {
+		for _, p := range e.oldest(newest) {
+			a.scan(row[p.from:p.to], p.from)
+		}
+		many = s.vote(&a, z)
+	}
+	return few, many
+}
+
+// multiply sets stretches of the row to the inner products.
+func (s *search) multiply(row []float32, q []stream.Vec, parts [2]stretch) {
+	for _, p := range parts {
+		if p.from < p.to {
+			s.x = s.of.points.Values(s.x, row[p.from:], p.to-p.from, q, p.from, p.to)
+		}
+	}
+}
+
+// vote returns the score of (1, z) by the nearest points. Their distances are computed again:
+// as differences of inner products, those of points that nearly equal z would be rounding.
+func (s *search) vote(v *found, z stream.Vec) score {
+	e := s.of
 	var d [nearest]float64
 	for i, at := range v.at {
-		d[i] = math.Sqrt(distance(z, e.points.Row(at)))
+		s.room = room(s.room, e.points.Dim())
+		d[i] = math.Sqrt(distance(z, e.points.RowIn(s.room, at)))
 	}
 	var all, positive, sum float64
 	for i := range d {
@@ -81,41 +184,41 @@ func (e *neighbours) vote(v *found, z stream.Vec) score {
 	return score{linear.Log(p / (1 - p)), true}
 }
 
-// distance returns |z − p|², given (−|p|²/2, p).
-func distance(z, extended stream.Vec) float64 {
+// distance returns |z − p|², given (1, z) and (−|p|²/2, p).
+func distance(z, p stream.Vec) float64 {
 	var sum float64
 	add := func(a, b float32) {
 		d := float64(a) - float64(b)
 		sum += float64(d * d)
 	}
-	if z.Idx == nil && extended.Idx == nil {
-		p := extended.Val[1:]
-		for j, v := range z.Val {
-			if j < len(p) {
-				add(v, p[j])
-			} else {
-				add(v, 0)
-			}
+	if z.Idx == nil && p.Idx == nil {
+		a, b := z.Val[1:], p.Val[1:]
+		n := min(len(a), len(b))
+		for j, v := range a[:n] {
+			add(v, b[j])
 		}
-		for _, v := range p[min(len(p), len(z.Val)):] {
+		for _, v := range a[n:] {
+			add(v, 0)
+		}
+		for _, v := range b[n:] {
 			add(0, v)
 		}
 		return sum
 	}
-	i, k := 0, 0
-	for i < len(z.Val) || k < len(extended.Val) {
-		a, b := index(z, i), index(extended, k)-1
+	i, k := 1, 0
+	for i < len(z.Val) || k < len(p.Val) {
+		a, b := index(z, i), index(p, k)
 		switch {
-		case b < 0: // −|p|²/2
+		case b == 0: // −|p|²/2
 			k++
 		case a < b:
 			add(z.Val[i], 0)
 			i++
 		case a > b:
-			add(0, extended.Val[k])
+			add(0, p.Val[k])
 			k++
 		default:
-			add(z.Val[i], extended.Val[k])
+			add(z.Val[i], p.Val[k])
 			i++
 			k++
 		}
@@ -134,80 +237,46 @@ func index(x stream.Vec, i int) int {
 	return int(x.Idx[i])
 }
 
-// scores returns the scores of both windows. z is standardised.
-func (e *neighbours) scores(z stream.Vec) (few, many score) {
-	n := len(e.y)
-	if n < nearLeast {
-		return few, many
-	}
-	e.products = room(e.products, n)
-	e.query[0] = e.extended(z, 1)
-	var a, b found
-	for i := range a.near {
-		a.near[i], b.near[i] = -math.MaxFloat32, -math.MaxFloat32
-	}
-	long := e.long()
-	scan := func(v *found, lo, hi int) {
-		for j, product := range e.products[lo:hi] {
-			if product > v.near[nearest-1] {
-				v.add(product, lo+j)
-			}
-		}
-	}
-	if long {
-		e.x = e.points.Values(e.x, e.products, n, e.query[:], 0, n)
-		scan(&b, 0, n)
-	}
-	// The newest few are a stretch of the ring that may go over its end.
-	from, to := e.newest()
-	parts := [2][2]int{{from, to}}
-	if from > to {
-		parts = [2][2]int{{0, to}, {from, n}}
-	}
-	for _, p := range parts {
-		if lo, hi := p[0], p[1]; lo < hi {
-			if !long {
-				e.x = e.points.Values(e.x, e.products[lo:], hi-lo, e.query[:], lo, hi)
-			}
-			scan(&a, lo, hi)
-		}
-	}
-	few = e.vote(&a, z)
-	if long {
-		many = e.vote(&b, z)
-	}
-	return few, many
-}
-
 // long reports whether there is a vote of the long window.
 func (e *neighbours) long() bool { return len(e.y) >= nearLeast && e.points.Dim() <= nearDim+1 }
 
-// extended returns (first, z).
-func (e *neighbours) extended(z stream.Vec, first float64) stream.Vec {
-	x := stream.Vec{Val: append(e.val[:0], float32(first))}
-	x.Val = append(x.Val, z.Val...)
-	e.val = x.Val
+// extended returns (first, z), in memory at the ends of val and idx, which it returns grown.
+func extended(z stream.Vec, first float64, val []float32, idx []int32) (stream.Vec, []float32, []int32) {
+	n, k := len(val), len(idx)
+	val = append(append(val, float32(first)), z.Val...)
+	x := stream.Vec{Val: val[n:]}
 	if z.Idx != nil {
-		x.Idx = append(e.idx[:0], 0)
+		idx = append(idx, 0)
 		for _, j := range z.Idx {
-			x.Idx = append(x.Idx, j+1)
+			idx = append(idx, j+1)
 		}
-		e.idx = x.Idx
+		x.Idx = idx[k:]
 	}
-	return x
+	return x, val, idx
 }
 
-// newest returns where the newest few points are: from ≤ i < to, or if from > to, all
-// others.
-func (e *neighbours) newest() (from, to int) {
-	n := len(e.y)
-	switch {
-	case n <= nearFew:
-		return 0, n
-	case n < nearMany:
-		return n - nearFew, n
+// stretch is a range of places.
+type stretch struct{ from, to int }
+
+// newest returns where the newest k points are, in order of the places: a stretch of the ring
+// may go over its end.
+func (e *neighbours) newest(k int) [2]stretch {
+	n, end := len(e.y), e.next
+	if end == 0 {
+		end = n
 	}
-	return (e.next + n - nearFew) % n, e.next
+	if k = min(k, n); k <= end {
+		return [2]stretch{{end - k, end}}
+	}
+	return [2]stretch{{0, end}, {n - (k - end), n}}
+}
+
+// oldest returns where the other points are.
+func (e *neighbours) oldest(newest [2]stretch) [2]stretch {
+	if newest[1].to > 0 {
+		return [2]stretch{{newest[0].to, newest[1].from}}
+	}
+	return [2]stretch{{0, newest[0].from}, {newest[0].to, len(e.y)}}
 }
 
 // add makes z the newest point.
@@ -215,7 +284,9 @@ func (e *neighbours) add(z stream.Vec, y float64) {
 	if e.points == nil {
 		e.points = kernel.New(kernel.Func{Kernel: vec.Kernel{Kind: vec.Linear}})
 	}
-	x := e.extended(z, -linear.Square(z)/2)
+	var x stream.Vec
+	x, e.val, e.idx = extended(z, -linear.Square(z)/2, e.val[:0], e.idx[:0])
+	e.added++
 	if len(e.y) < nearMany {
 		e.points.Append(x)
 		e.y = append(e.y, y)
@@ -262,18 +333,46 @@ func (e *neighbours) check() error {
 
 // nearExpert is one of the votes. The short one keeps the points, and predicts first.
 type nearExpert struct {
-	unbatched
 	*neighbours
 	second bool
+	votes  *nearVotes // of both
 }
 
-func (e *nearExpert) predict(in *input) score {
-	if e.second {
-		return e.many
+// nearVotes are those for a batch.
+type nearVotes struct {
+	search search
+	zs     []stream.Vec
+	many   [tick]score // of the long window
+	fresh  bool
+}
+
+func newNearExperts(e *neighbours) (few, many *nearExpert) {
+	votes := new(nearVotes)
+	return &nearExpert{e, false, votes}, &nearExpert{e, true, votes}
+}
+
+func (e *nearExpert) begin(batch []input, fresh bool) {
+	if v := e.votes; !e.second {
+		v.fresh = fresh
+		v.zs = v.zs[:0]
+		for i := range batch {
+			v.zs = append(v.zs, batch[i].z)
+		}
+		if fresh {
+			v.search.begin(e.neighbours, v.zs...)
+		}
 	}
-	few, many := e.scores(in.z)
-	e.many = many
-	return few
+}
+
+func (e *nearExpert) predict(in *input) (s score) {
+	if !e.votes.fresh {
+		return score{}
+	}
+	if e.second {
+		return e.votes.many[in.i]
+	}
+	s, e.votes.many[in.i] = e.votes.search.scores(in.i)
+	return s
 }
 
 func (e *nearExpert) learn(in *input, _ score) error {
@@ -282,6 +381,9 @@ func (e *nearExpert) learn(in *input, _ score) error {
 	}
 	return nil
 }
+
+func (e *nearExpert) unstepped()                 {}
+func (e *nearExpert) step(context.Context) error { return nil }
 
 func (e *nearExpert) function() function {
 	if len(e.y) < nearLeast || e.second && !e.long() {

@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -37,17 +38,14 @@ type panel struct {
 
 // aggregator weights what the experts predict.
 type aggregator interface {
-	// look is called before the first of a few examples is learned from, and returns how
-	// many of them can be looked at together.
-	look(xs []*stream.Example) int
-	// one predicts example i of those, and lets all learn from it.
-	one(i int, x *stream.Example) (float64, error)
-	// turn is called after every 16th example, when the machines have been trained.
-	turn(ctx context.Context) error
-	// learned is called after the last of those that were looked at together.
+	// look lets the experts predict a few examples and learn from them, and returns how many.
+	look(xs []*stream.Example) (int, error)
+	// mix sets dst, which may be nil, to the predictions for those.
+	mix(dst []float64)
+	// steps returns what is due after every 16th example, which can be done at the same time.
+	steps() []func(ctx context.Context) error
+	// learned is called when the machines have been trained and replaced.
 	learned() error
-	// widen is called when an example is found to be wide.
-	widen()
 	Report() algos.Report
 }
 
@@ -161,67 +159,36 @@ func (l *panel) Finish(ctx context.Context) (algos.Report, error) {
 func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) error {
 	ctx = context.WithoutCancel(ctx)
 	for len(xs) > 0 {
-		n := l.aggregator.look(xs[:min(len(xs), tick-int(l.cutting.Seen()%tick))])
-		for i, x := range xs[:n] {
-			f, err := l.aggregator.one(i, x)
-			if err != nil {
-				return err
-			}
-			if dst != nil {
-				dst[i] = f
-			}
+		n, err := l.aggregator.look(xs[:min(len(xs), tick-int(l.cutting.Seen()%tick))])
+		if err != nil {
+			return err
 		}
-		xs = xs[n:]
-		if dst != nil {
-			dst = dst[n:]
-		}
+		out := dst[:min(n, len(dst))]
 		if l.cutting.Seen()%tick == 0 {
-			if err := l.turn(ctx); err != nil {
-				return err
-			}
-			if err := l.aggregator.turn(ctx); err != nil {
-				return err
-			}
+			err = l.turn(ctx, out)
+		} else {
+			l.aggregator.mix(out)
 		}
-		if err := l.aggregator.learned(); err != nil {
+		if err == nil {
+			err = l.aggregator.learned()
+		}
+		if err != nil {
 			return err
 		}
+		xs, dst = xs[n:], dst[len(out):]
 	}
 	return nil
 }
 
-// see returns an example as the linear experts see it, and its random features.
-func (l *panel) see(x *stream.Example) (z, phi stream.Vec) {
-	z = l.inputs.apply(x.X)
-	if l.waves != nil {
-		phi = l.waves.of(z)
+// each calls f for 0 to n−1, several at a time, and returns the first error.
+func (l *panel) each(n int, f func(i int) error) error {
+	limit := n
+	if l.env.Against > 2 { // there are several learners, which learn at the same time
+		limit = 1
 	}
-	return z, phi
-}
-
-// take lets all experts learn from an example, the linear ones by learn.
-func (l *panel) take(x *stream.Example, learn func() error) error {
-	if l.dim = max(l.dim, x.X.Dim()); l.dim > narrow && !l.inputs.wide {
-		l.widen()
-		l.aggregator.widen()
-	}
-	if err := learn(); err != nil {
-		return err
-	}
-	l.inputs.observe(x.X)
-	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+1 >= uint64(l.sizes.first) && l.dim > 0 {
-		l.waves = newWaves(l.dim, l.env.Seed)
-	}
-	l.cutting.Add(x)
-	for _, m := range l.machines {
-		if m == nil {
-			continue
-		}
-		if err := m.add(x); err != nil {
-			return err
-		}
-	}
-	return nil
+	errs := make([]error, n)
+	par.AtMost(limit, n, func(i int) { errs[i] = f(i) })
+	return cmp.Or(errs...)
 }
 
 // widen lets the experts begin again on wide examples.
@@ -253,26 +220,28 @@ func (l *panel) choose(ctx context.Context, m *machine, n int) error {
 	return m.choose(ctx, l.env, l.cutting.Newest(n), l.dim > narrow)
 }
 
-// turn is what happens at a tick: steps that are due, the test for a cut,
+// turn is what happens at a tick: the predictions, steps that are due, the test for a cut,
 // machines that begin or are tuned anew.
-func (l *panel) turn(ctx context.Context) error {
+func (l *panel) turn(ctx context.Context, out []float64) error {
+	steps := []func(context.Context) error{func(context.Context) error {
+		l.aggregator.mix(out)
+		return nil
+	}}
+	for _, m := range l.machines {
+		if m != nil {
+			steps = append(steps, m.step)
+		}
+	}
+	steps = append(steps, l.aggregator.steps()...)
+	if err := l.each(len(steps), func(i int) error { return steps[i](ctx) }); err != nil {
+		return err
+	}
 	m := l.machines[growing]
 	if m == nil {
 		if l.cutting.Seen() < uint64(l.sizes.first) {
 			return nil
 		}
 		return l.begin(ctx, l.sizes.first)
-	}
-	var errs [1 + k2048]error
-	par.Each(len(l.machines), func(i int) {
-		if m := l.machines[i]; m != nil {
-			errs[i] = m.step(ctx)
-		}
-	})
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	for k := range l.sizes.windows {
 		if l.machines[k64+k] == nil { // a cut to it is impossible

@@ -33,21 +33,13 @@ type pendingPrediction struct {
 	prediction
 }
 
-// predictionOf returns the prediction that follows from the experts' scores. It shares
-// them.
-func (l *Learner) predictionOf(scores []score) *prediction {
-	p := &prediction{scores: scores}
-	if l.mixer != nil {
-		p.f = l.mixer.predict([][]score{scores})[0] + l.shift()
+// machine says which growing machine there is.
+func (l *Learner) machine() uint64 {
+	if l.machines[growing] == nil {
+		return 0
 	}
-	if l.numbers != nil {
-		p.f = l.numbers.predict(scores)
-	}
-	if l.machines[growing] != nil {
-		cuts, _ := l.cutting.ChangePoints()
-		p.machine = 1 + cuts
-	}
-	return p
+	cuts, _ := l.cutting.ChangePoints()
+	return 1 + cuts
 }
 
 // PredictPending implements algos.PendingPredictor. Experts are weighted and compared by what they
@@ -55,17 +47,22 @@ func (l *Learner) predictionOf(scores []score) *prediction {
 // error of today.
 func (l *Learner) PredictPending(x *stream.Example) float64 {
 	in := input{x: x}
-	for _, e := range l.experts {
-		e.begin([]input{in})
-	}
 	l.prepare(&in)
-	scores := make([]score, len(l.experts))
-	l.predict(scores, &in)
-	p := l.predictionOf(scores)
+	p := prediction{scores: make([]score, len(l.experts)), machine: l.machine()}
+	for e, x := range l.experts {
+		x.begin([]input{in}, true)
+		p.scores[e] = x.predict(&in)
+	}
+	switch {
+	case l.mixer != nil:
+		p.f = l.mixer.predict([][]score{p.scores})[0] + l.shift()
+	case l.numbers != nil:
+		p.f = l.numbers.predict(p.scores)
+	}
 	if aged := l.versionScores([]stream.Vec{x.X}); aged != nil {
 		p.aged = aged[0]
 	}
-	l.pending = append(l.pending, pendingPrediction{x.Seq, *p})
+	l.pending = append(l.pending, pendingPrediction{x.Seq, p})
 	return p.f
 }
 

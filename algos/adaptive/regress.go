@@ -23,12 +23,12 @@ func (l *Learner) numberExperts() []entry {
 	for _, rate := range [...]string{"0.1", "2"} {
 		list = append(list, entry{"o" + rate, &fitted{panel: l, form: onRow, rate: rate}, false})
 	}
-	near := &neighbours{number: true}
+	few, many := newNearExperts(&neighbours{number: true})
 	return append(list,
 		entry{"ridge", &fitted{panel: l, form: onZ}, false},
 		entry{"features", &fitted{panel: l, form: onPhi}, false},
-		entry{"n512", &nearExpert{neighbours: near}, false},
-		entry{"n2048", &nearExpert{neighbours: near, second: true}, false},
+		entry{"n512", few, false},
+		entry{"n2048", many, false},
 		entry{"last", &constantNumber{labels: &l.labels, value: &l.labels.last}, false},
 		entry{"mean", &constantNumber{labels: &l.labels, value: &l.labels.mean}, false},
 	)

@@ -135,7 +135,6 @@ func (e *constantNumber) function() function {
 // linear experts of the panel, ridge remembers all examples alike, so its function is
 // still good long after it was published.
 type fitted struct {
-	unbatched
 	panel        *Learner
 	form         form
 	rate         string         // of online; empty: ridge
@@ -152,6 +151,8 @@ func (e *fitted) fresh() (err error) {
 	e.l, err = spec.New(algos.Env{Seed: e.panel.env.Seed, Log: e.panel.env.Log, Task: algos.Regress}, options)
 	return err
 }
+
+func (e *fitted) begin([]input, bool) {}
 
 func (e *fitted) predict(in *input) score {
 	z := in.form(e.form)

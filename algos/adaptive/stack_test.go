@@ -129,7 +129,7 @@ func TestNeighbours(t *testing.T) {
 				z.Val[j] = float32(r.NormFloat64())
 			}
 			if i%97 == 0 {
-				few, many := e.scores(z)
+				few, many := votesOf(&e, z)
 				if few.ok != (i >= nearLeast) || many.ok != (few.ok && dim <= nearDim) {
 					t.Fatalf("%d points: %v, %v", i, few, many)
 				}
@@ -150,7 +150,7 @@ func TestNeighbours(t *testing.T) {
 				if err := state.Decode(data, read.fields); err != nil {
 					t.Fatal(err)
 				}
-				if a, b := read.scores(z); a != few || b != many {
+				if a, b := votesOf(&read, z); a != few || b != many {
 					t.Fatalf("restored: %v, %v, was %v, %v", a, b, few, many)
 				}
 			}
@@ -159,6 +159,12 @@ func TestNeighbours(t *testing.T) {
 			zs, ys = append(zs, z), append(ys, y)
 		}
 	}
+}
+
+func votesOf(e *neighbours, z stream.Vec) (few, many score) {
+	var s search
+	s.begin(e, z)
+	return s.scores(0)
 }
 
 func slowVote(z stream.Vec, zs []stream.Vec, ys []float64) float64 {

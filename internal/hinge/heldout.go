@@ -2,6 +2,7 @@ package hinge
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/par"
@@ -12,6 +13,9 @@ const (
 	heldOutPairs = 3   // pairs of coefficients moved, at most, per point
 	heldOutTol   = 0.1 // violation of a condition, in units of the margin, that counts as none
 )
+
+// grams has memory for kernel values, which is large.
+var grams = sync.Pool{New: func() any { return new([]float32) }}
 
 // HeldOut cross-validates: it returns decisions at the examples xs by models
 // trained on the other folds. Entry k·len(xs)+i is the decision at example i of a
@@ -27,7 +31,12 @@ func HeldOut(b *kernel.Basis, xs []*stream.Example, fold []int, cs []float64) []
 		b.Append(x.X)
 		all[i] = int32(i)
 	}
-	gram := make([]float32, n*n)
+	room := grams.Get().(*[]float32)
+	defer grams.Put(room)
+	if len(*room) < n*n {
+		*room = make([]float32, n*n)
+	}
+	gram := (*room)[:n*n]
 	b.Between(gram, n, all, 0, n)
 	out := make([]float64, n*len(cs))
 	par.Each(1+slices.Max(fold), func(f int) {

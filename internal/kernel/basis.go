@@ -108,11 +108,14 @@ func (b *Basis) toSparse() {
 }
 
 // Row returns a copy of point i, sparse if that is the layout.
-func (b *Basis) Row(i int) stream.Vec {
+func (b *Basis) Row(i int) stream.Vec { return b.RowIn(nil, i) }
+
+// RowIn is Row in memory of the caller, if that suffices and the layout is dense.
+func (b *Basis) RowIn(v []float32, i int) stream.Vec {
 	if b.rows != nil {
 		return b.rows.row(i).Clone()
 	}
-	v := make([]float32, b.panels.Dim())
+	v = grow(v, b.panels.Dim())
 	b.panels.Row(v, i)
 	return stream.Vec{Val: v}
 }

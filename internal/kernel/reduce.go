@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -276,14 +277,20 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 		}
 		d[at], r[at] = 0, 0
 	}
-	for from := 0; from < total; from += chunk {
-		to := min(total, from+chunk)
-		for q, l := range g.factor {
-			for b, k := range places {
-				vec.Axpy64(-part[q*w+k], l[from:to], columns[b][from:to])
-			}
+	c := make([]float64, len(places)*old) // of the columns
+	for b, k := range places {
+		for q := range old {
+			c[b*old+q] = -part[q*w+k]
 		}
 	}
+	par.Split(total, chunk, float64(total*len(c))/4, func(from, end int) {
+		for ; from < end; from += chunk {
+			to := min(end, from+chunk)
+			for b, column := range columns {
+				vec.Combine(c[b*old:(b+1)*old], g.factor, from, column[from:to])
+			}
+		}
+	})
 	return chosen, columns
 }
 

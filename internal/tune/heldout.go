@@ -53,8 +53,8 @@ func validates(spec algos.Spec, env algos.Env, trials []*trial) bool {
 }
 
 // maxPairs bounds the number of pairs of examples whose kernel values are held at a
-// time, whatever the number of processors: as float32 they take 128 MiB.
-const maxPairs = 1 << 25
+// time, whatever the number of processors: as float32 they take 64 MiB.
+const maxPairs = 1 << 24
 
 // validate sets the scores of the trials, as score does, for a CrossValidator.
 func validate(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial, w *work) error {

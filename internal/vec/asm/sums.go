@@ -224,3 +224,80 @@ func axpy(s isa, name string, size int) {
 	}
 	JMP(LabelRef("store"))
 }
+
+// combine emits y[i] += Σ_q c[q]·row_q[from+i], term after term, with 32 sums in registers.
+func combine(s isa) {
+	s.text("combine", "func(c *float64, rows *[]float64, terms, from int, y *float64, n int)",
+		"adds c[q]·rows[q][from+i], each rounded, to y[i] for i < n, in the order of q;\nterms > 0, and n > 0 is a multiple of 32.")
+	c, rows := Load(Param("c"), GP64()), Load(Param("rows"), GP64())
+	terms, from := Load(Param("terms"), GP64()), Load(Param("from"), GP64())
+	y, n := Load(Param("y"), GP64()), Load(Param("n"), GP64())
+	w := s.bytes / 8
+	sum := make([]VecVirtual, lanes/w)
+	Label("block")
+	for j := range sum {
+		sum[j] = s.vec()
+		VMOVUPD(Mem{Base: y, Disp: 8 * w * j}, sum[j])
+	}
+	q, row, at := GP64(), GP64(), GP64()
+	XORQ(q, q)
+	MOVQ(rows, at)
+	Label("term")
+	f := s.vec()
+	VBROADCASTSD(Mem{Base: c, Index: q, Scale: 8}, f)
+	MOVQ(Mem{Base: at}, row)
+	LEAQ(Mem{Base: row, Index: from, Scale: 8}, row)
+	for j := range sum {
+		v := s.vec()
+		VMULPD(Mem{Base: row, Disp: 8 * w * j}, f, v)
+		VADDPD(sum[j], v, sum[j])
+	}
+	ADDQ(Imm(24), at) // the size of a slice
+	INCQ(q)
+	CMPQ(q, terms)
+	JL(LabelRef("term"))
+	for j := range sum {
+		s.canon64(sum[j])
+		VMOVUPD(sum[j], Mem{Base: y, Disp: 8 * w * j})
+	}
+	ADDQ(Imm(lanes), from)
+	ADDQ(U32(8*lanes), y)
+	SUBQ(Imm(lanes), n)
+	JNZ(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}
+
+// atLeast emits a comparison of float32 values with a bound, 16 to two bytes.
+func atLeast(s isa) {
+	s.text("atLeast", "func(bits *uint64, x *float32, n int, least float32)",
+		"sets bit i of bits to x[i] ≥ least for i < n; n > 0 is a multiple of 16.")
+	bits, x, n := Load(Param("bits"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	p, err := Param("least").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	least := s.vec()
+	VBROADCASTSS(p.Addr, least)
+	const reached = 18 // bound ≤ value: ordered, quiet
+	Label("loop")
+	if s.wide() {
+		k, word := K(), GP32()
+		VCMPPS(Imm(reached), Mem{Base: x}, least, k)
+		KMOVW(k, word)
+		MOVW(word.As16(), Mem{Base: bits})
+	} else {
+		for j := range 2 {
+			v, word := s.vec(), GP32()
+			VCMPPS(Imm(reached), Mem{Base: x, Disp: 32 * j}, least, v)
+			VMOVMSKPS(v, word)
+			MOVB(word.As8(), Mem{Base: bits, Disp: j})
+		}
+	}
+	ADDQ(Imm(64), x)
+	ADDQ(Imm(2), bits)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
