@@ -11,6 +11,7 @@ import (
 	// These add commands and a learner.
 	_ "github.com/streamsvm/streamsvm/contrib/demo"
 	_ "github.com/streamsvm/streamsvm/contrib/dlq"
+	_ "github.com/streamsvm/streamsvm/contrib/doctor"
 	_ "github.com/streamsvm/streamsvm/contrib/scale"
 	_ "github.com/streamsvm/streamsvm/contrib/topics"
 	"github.com/streamsvm/streamsvm/internal/app/cli"

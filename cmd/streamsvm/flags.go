@@ -12,7 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/doctor"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -153,7 +153,7 @@ func (o *codecFlags) discoveryError(err error) error {
 		return err
 	}
 	if own.First != nil {
-		if name := doctor.CodecOf(own.First); name != "" && name != o.codecName() {
+		if name := contrib.CodecOf(own.First); name != "" && name != o.codecName() {
 			return cli.Failf(cli.Data, "%w; it looks like %s: give --codec %s", own, name, name)
 		}
 		return cli.Failf(cli.Data, "%w%s", own, codec.Hint(own.First.Value))
