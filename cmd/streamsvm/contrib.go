@@ -12,6 +12,7 @@ import (
 	_ "github.com/streamsvm/streamsvm/contrib/demo"
 	_ "github.com/streamsvm/streamsvm/contrib/dlq"
 	_ "github.com/streamsvm/streamsvm/contrib/doctor"
+	_ "github.com/streamsvm/streamsvm/contrib/inspect"
 	_ "github.com/streamsvm/streamsvm/contrib/scale"
 	_ "github.com/streamsvm/streamsvm/contrib/topics"
 	"github.com/streamsvm/streamsvm/internal/app/cli"

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -204,7 +204,7 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (
 	case fromTopic && len(c.Args) > 0:
 		return nil, nil, cli.Failf(cli.Usage, "%s takes a file or --model-topic, not both", what)
 	case len(c.Args) > 0:
-		p, err := inspect.ReadModel(c.Args[0])
+		p, err := describe.ReadModel(c.Args[0])
 		return p, nil, err
 	case !fromTopic:
 		return nil, nil, cli.Failf(cli.Usage, "%s wants a MODEL%s or --model-topic", what, ext)

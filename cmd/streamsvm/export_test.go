@@ -14,8 +14,9 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/streamsvm/streamsvm/contrib/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
@@ -208,7 +209,7 @@ func TestModelTopic(t *testing.T) {
 	// One model: it needs no name, and is that of the file.
 	out := c.run("model", "export", "--model-topic", topic)
 	m := decode[exportedModel](t, out)
-	if o := m.Origin; o == nil || o.Model != "clicks" || o.Version != 5 || o.Examples != 500 || o.Hash != hash(xxhash.Sum64(payloads[1])) {
+	if o := m.Origin; o == nil || o.Model != "clicks" || o.Version != 5 || o.Examples != 500 || o.Hash != describe.Hash(xxhash.Sum64(payloads[1])) {
 		t.Errorf("exported %+v", m.Origin)
 	}
 	path := filepath.Join(t.TempDir(), "model.ssm")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -428,5 +429,5 @@ func (l *pipeLearner) state(ctx context.Context) ([]byte, error) {
 	for _, m := range l.online.Measures() {
 		measures[m.Name] = eval.Number(m.Value)
 	}
-	return json.Marshal(map[string]any{"consumed": snap.Header.Examples, "measures": measures, "state_hash": hash(snap.Header.StateHash)})
+	return json.Marshal(map[string]any{"consumed": snap.Header.Examples, "measures": measures, "state_hash": describe.Hash(snap.Header.StateHash)})
 }

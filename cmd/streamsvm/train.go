@@ -18,6 +18,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/app/status"
@@ -414,7 +415,7 @@ func (t *train) summary(res trainer.Result) error {
 	var b strings.Builder
 	printPrequential(&b, t.e)
 	fmt.Fprintf(&b, "%s: %d records consumed = %d learned%s + %d sampled out + %d dead%s + %d waiting; %smodel version %d; state hash %s\n",
-		how, n.Consumed, n.Learned, bare, n.SampledOut, n.Dead, joined, n.Pending, no, res.Version, hash(h))
+		how, n.Consumed, n.Learned, bare, n.SampledOut, n.Dead, joined, n.Pending, no, res.Version, describe.Hash(h))
 	printJoin(&b, t.e.Join())
 	for line := range strings.Lines(b.String()) {
 		say(t.c, "%s", line)
@@ -430,7 +431,7 @@ func (l logHook) Dead(why *stream.RecordError) { l.log.Info("record refused", "e
 
 // Checkpointed implements trainer.HookCheckpointed.
 func (l logHook) Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration) {
-	l.log.Info("checkpoint", "path", path, "examples", h.Examples, "bytes", bytes, "took", took, "state_hash", hash(h.StateHash))
+	l.log.Info("checkpoint", "path", path, "examples", h.Examples, "bytes", bytes, "took", took, "state_hash", describe.Hash(h.StateHash))
 }
 
 // Published implements trainer.HookPublished.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/contrib"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -55,7 +55,7 @@ streamsvm solve monday.sketch tuesday.sketch > model.ssm`,
 }
 
 func sumFiles(ctx context.Context, c *cli.Call, open func(*cli.Call, *predictor.Version, []string) (stream.Source, contrib.Decode, error), model string, tolerate bool) (*sketch, error) {
-	p, err := inspect.ReadModel(model)
+	p, err := describe.ReadModel(model)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -20,6 +21,18 @@ var (
 	// CodecOf guesses which codec reads a record; "" if none does.
 	CodecOf = func(*stream.Record) string { return "" }
 )
+
+// Inspect is the verb inspect of the command model; nil without contrib/inspect.
+var Inspect func(ctx context.Context, c *cli.Call, in Inspected) error
+
+// Inspected is what Inspect needs besides the paths in c.Args.
+type Inspected struct {
+	JSON  bool
+	Name  string                               // of the model
+	Topic func() (*modeltopic.Contents, error) // nil if no model topic is to be read
+	Kafka func() (kafkaio.Config, error)
+	Exit  func(error) error // gives errors of kafkaio their exit codes
+}
 
 // Plan is what train would do with a cluster. Empty fields are not used.
 type Plan struct {
