@@ -22,7 +22,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -190,7 +190,7 @@ func (r *replay) prepare(ctx context.Context) error {
 	if err := badOption(c, job.Validate(), ""); err != nil {
 		return err
 	}
-	if _, ok := statetopic.Topic(r.checkpoint); ok {
+	if _, ok := topiclog.StateTopic(r.checkpoint); ok {
 		return c.Bad("checkpoint", errors.New("only train keeps checkpoints in a topic"))
 	}
 	switch {

@@ -28,7 +28,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -177,13 +177,13 @@ func (t *train) check(c *cli.Call) []error {
 		errs = append(errs, c.Bad("model-name", err))
 	}
 	bad(slices.Contains(t.topics, t.modelTopic), "model-topic", "%s is a topic of examples too", t.modelTopic)
-	if topic, ok := statetopic.Topic(t.checkpoint); ok {
+	if topic, ok := topiclog.StateTopic(t.checkpoint); ok {
 		bad(topic == "" || strings.ContainsAny(topic, "/ "), "checkpoint", "%q is not kafka://TOPIC", t.checkpoint)
 		bad(topic == t.modelTopic, "checkpoint", "%s is the model topic too", topic)
 		bad(slices.Contains(t.topics, topic), "checkpoint", "%s is a topic of examples too", topic)
 	}
 	if t.predictions != "" {
-		topic, ok := statetopic.Topic(t.checkpoint)
+		topic, ok := topiclog.StateTopic(t.checkpoint)
 		bad(!ok, "predictions-topic", "it needs --checkpoint kafka://TOPIC: predictions are written in one transaction with the checkpoints")
 		bad(t.predictions == topic || t.predictions == t.modelTopic || slices.Contains(t.topics, t.predictions), "predictions-topic", "%s holds examples, models or checkpoints", t.predictions)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/reach"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // plan is what train would do with a cluster.
@@ -109,7 +109,7 @@ func examine(ctx context.Context, p *plan, report func(finding)) ([]finding, err
 	reachable := d.advertised(ctx, cluster)
 	readable := d.inputs(ctx, cluster)
 	d.outputs(ctx)
-	if topic, ok := statetopic.Topic(d.Checkpoint); ok {
+	if topic, ok := topiclog.StateTopic(d.Checkpoint); ok {
 		snap = d.stateTopic(ctx, topic)
 	}
 	d.transactions(ctx, cluster)

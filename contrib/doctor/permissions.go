@@ -3,10 +3,11 @@ package doctor
 import (
 	"strings"
 
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // grant is a permission on one resource, in the words of kafka-acls.sh.
@@ -38,7 +39,7 @@ func onID(id string) grant { return grant{"transactional-id", id, "Write", false
 func (p *plan) grantsOnTransactions() (out []grant) {
 	if p.ModelTopic != "" {
 		out = append(out, onID(modeltopic.TransactionalID(p.ModelTopic, p.Model)))
-	} else if topic, ok := statetopic.Topic(p.Checkpoint); ok {
+	} else if topic, ok := topiclog.StateTopic(p.Checkpoint); ok {
 		out = append(out, onID(statetopic.TransactionalID(topic, p.Model)))
 	}
 	if letters := p.letters(); len(letters) > 0 {
@@ -62,7 +63,7 @@ func (p *plan) letters() (names []string) {
 // grantsToTrain returns what train needs.
 func (p *plan) grantsToTrain() []grant {
 	out := append(onTopics(toRead, p.reads()...), onTopics(toKeep, p.ModelTopic)...)
-	if topic, ok := statetopic.Topic(p.Checkpoint); ok {
+	if topic, ok := topiclog.StateTopic(p.Checkpoint); ok {
 		out = append(out, onTopics(toKeep, topic)...)
 	}
 	out = append(out, onTopics("Write Create", p.Predictions)...)

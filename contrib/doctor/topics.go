@@ -16,11 +16,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
 	"github.com/streamsvm/streamsvm/topiclog"
 	"github.com/streamsvm/streamsvm/trainer"
 )
@@ -32,7 +32,7 @@ func (d *checks) checkpoints() *checkpoint.Snapshot {
 		d.warn("checkpoint", "none is kept: every restart begins from nothing", "set checkpoint to a directory that outlives the process, or to kafka://TOPIC")
 		return nil
 	}
-	if _, ok := statetopic.Topic(d.Checkpoint); ok {
+	if _, ok := topiclog.StateTopic(d.Checkpoint); ok {
 		return nil // stateTopic checks it, when the cluster is known
 	}
 	subject, dir := "checkpoint "+d.Checkpoint, d.Checkpoint

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/contrib"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 func init() { contrib.Inspect = run }
@@ -48,7 +49,7 @@ func run(ctx context.Context, c *cli.Call, in contrib.Inspected) error {
 
 // describePath describes a file, a directory or a state topic.
 func describePath(ctx context.Context, path string, in contrib.Inspected) ([]Description, error) {
-	topic, ok := statetopic.Topic(path)
+	topic, ok := topiclog.StateTopic(path)
 	if !ok {
 		return File(ctx, path, 10)
 	}

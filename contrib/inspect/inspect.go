@@ -19,6 +19,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -26,7 +27,6 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
 // Description describes a file or a topic.

@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/testkit/simkit"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 )
 
 // An outage during which a dead letter waits ends nothing, also where the checkpoints
