@@ -8,10 +8,11 @@ import (
 	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/contrib/registry"
 
-	// These add commands, a learner, and checkpoints in topics.
+	// These add commands, a learner, the gate, and checkpoints in topics.
 	_ "github.com/streamsvm/streamsvm/contrib/demo"
 	_ "github.com/streamsvm/streamsvm/contrib/dlq"
 	_ "github.com/streamsvm/streamsvm/contrib/doctor"
+	_ "github.com/streamsvm/streamsvm/contrib/gate"
 	_ "github.com/streamsvm/streamsvm/contrib/inspect"
 	_ "github.com/streamsvm/streamsvm/contrib/scale"
 	_ "github.com/streamsvm/streamsvm/contrib/statetopic"
