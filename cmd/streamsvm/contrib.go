@@ -14,6 +14,7 @@ import (
 	_ "github.com/streamsvm/streamsvm/contrib/doctor"
 	_ "github.com/streamsvm/streamsvm/contrib/gate"
 	_ "github.com/streamsvm/streamsvm/contrib/inspect"
+	_ "github.com/streamsvm/streamsvm/contrib/pipe"
 	_ "github.com/streamsvm/streamsvm/contrib/scale"
 	_ "github.com/streamsvm/streamsvm/contrib/statetopic"
 	_ "github.com/streamsvm/streamsvm/contrib/topics"

@@ -22,6 +22,10 @@ var (
 	CodecOf = func(*stream.Record) string { return "" }
 )
 
+// Pipe answers the requests of another program, which learns with the jobs that job makes;
+// nil without contrib/pipe.
+var Pipe func(ctx context.Context, c *cli.Call, job func() (trainer.Job, error)) error
+
 // Inspect is the verb inspect of the command model; nil without contrib/inspect.
 var Inspect func(ctx context.Context, c *cli.Call, in Inspected) error
 
