@@ -355,6 +355,16 @@ func TestDoctorKinds(t *testing.T) {
 		}
 	})
 	if !t.Failed() {
+		// Of kinds with the same advice, the first one.
+		seen := map[string]bool{}
+		for i, row := range rows {
+			if cells := strings.SplitN(row, " | ", 3); len(cells) == 3 {
+				if seen[cells[2]] {
+					rows[i] = ""
+				}
+				seen[cells[2]] = true
+			}
+		}
 		table := "| kind of topic | a record | what comes of it | what doctor says: to type, or why not |\n| --- | --- | --- | --- |\n" + strings.Join(rows, "")
 		compareTable(t, "../../docs/doctor.md", "kinds", table)
 	}
