@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what a record costs the processes of predict --group, sift, sum and solve
+"""Prints what a record costs the processes of predict --group, sift and sum
 on a broker, in seconds of the processor, and what 1 to 64 such processes can take
 in, if each has a core of its own.
 
@@ -103,11 +103,11 @@ for size in (256, 1024):
     end(local("replay", data, "--learner", "lssvm", "--set", f"features={size}", "--tune", "off", "--model", plan))
     with open(sums, "w") as f:
         costs[f"sum {size}"] = end(local("sum", data, "--model", plan, out=f))[0] / n
-    solving[size] = end(local("solve", sums))[0]
+    solving[size] = end(local("sum", "--solve", sums))[0]
     print(f"| `sum`, {size} features | {1e6*costs[f'sum {size}']:.1f} |")
 print()
 for size, s in solving.items():
-    print(f"`solve` with {size} features takes {s:.2f} s for one file of sums, however many records it is of.")
+    print(f"`sum --solve` with {size} features takes {s:.2f} s for one file of sums, however many records it is of.")
 print("\nMillions of records a second, extrapolated:\n")
 counts = (1, 2, 4, 8, 16, 32, 64)
 print("| | " + " | ".join(map(str, counts)) + " |")

@@ -28,7 +28,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 )
 
 var update = flag.Bool("update", false, "write the bytes of today's formats into the pages")

@@ -278,7 +278,7 @@ def fit(spark, directory, events):
     records, sketch = directory / "records.jsonl", directory / "sketch"
     records.write_text("\n".join(r[0] for r in train.selectExpr("to_json(struct(*))").collect()))
     by_hand = program("sum", "--model", write(directory / "fitted.ssm", model.data), "--tolerance", "data", "--codec", "json", "-q", records)
-    check(program("solve", write(sketch, by_hand), "-q") == model.data, "the commands give another model")
+    check(program("sum", "--solve", write(sketch, by_hand), "-q") == model.data, "the commands give another model")
 
     hinge = Classifier(options={"features": 32, "loss": "hinge"}, sampleSize=1000).fit(train.repartition(2))
     check("converged" in hinge.summary, hinge.summary)
@@ -382,7 +382,7 @@ def figures(spark, directory, rows, processor):
     print(f"  accuracy {good.filter('prediction = label').count() / good.count():.4f}; {model.summary}")
     write(fitted, model.data)
     sums = measure("one process: sum", lambda: program("sum", "--model", fitted, "--codec", "json", "-q", lines))
-    check(program("solve", write(directory / "sums", sums), "-q") == model.data, "one process gives another model")
+    check(program("sum", "--solve", write(directory / "sums", sums), "-q") == model.data, "one process gives another model")
     out = measure("one process: replay", lambda: program("replay", lines, "--codec", "json", "--label", "label", "--learner", "lssvm", *[f"--set={k}={v}" for k, v in options.items()], "--test", test_lines))
     print("  " + next(x for x in out.decode().splitlines() if x.startswith("test")))
 

@@ -12,7 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // Checkpoints say where and how often the state is stored. Each checkpoint is
@@ -21,7 +21,8 @@ type Checkpoints struct {
 	// Dir is the checkpoint directory, which belongs to one job at a time; empty
 	// stores no checkpoints. kafka://TOPIC stores them in a compacted topic
 	// instead, under the key Models.Name. The topic is created if it does not
-	// exist, and keeps two checkpoints.
+	// exist, and keeps two checkpoints. It takes an import of package
+	// contrib/statetopic.
 	Dir string
 	// FS is the file system of Dir; nil is the operating system's.
 	FS checkpoint.FS
@@ -51,7 +52,7 @@ type store interface {
 
 // openStore opens the checkpoints, without claiming them.
 func (r *run) openStore(ctx context.Context) error {
-	topic, ok := statetopic.Topic(r.Checkpoints.Dir)
+	topic, ok := topiclog.StateTopic(r.Checkpoints.Dir)
 	switch {
 	case ok:
 		return r.openStateTopic(ctx, topic)
@@ -69,15 +70,18 @@ func (r *run) openStore(ctx context.Context) error {
 // written under the model's transactional id, so that whoever takes over one takes
 // over both.
 func (r *run) openStateTopic(ctx context.Context, topic string) error {
+	if topiclog.OpenStates == nil {
+		return &OptionError{"Checkpoints", "", errors.New("this build keeps no checkpoints in topics: package contrib/statetopic does")}
+	}
 	if err := r.waitInput(ctx); err != nil {
 		return err
 	}
-	o := statetopic.Options{Config: r.Kafka.Config, Topic: topic, Name: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, MaxDown: r.Kafka.MaxDown}
+	o := topiclog.StateOptions{Config: r.Kafka.Config, Topic: topic, Name: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, MaxDown: r.Kafka.MaxDown}
 	o.Log = r.Log
 	if r.Models.Topic != "" {
 		o.ID = modeltopic.TransactionalID(r.Models.Topic, r.Models.Name)
 	}
-	s, err := statetopic.Open(ctx, o)
+	s, err := topiclog.OpenStates(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -95,7 +99,7 @@ func (r *run) load(ctx context.Context) (err error) {
 		return err
 	}
 	r.run.Store = r.store
-	if s, ok := r.store.(*statetopic.Store); ok {
+	if s, ok := r.store.(topiclog.States); ok {
 		r.run.SaveAndPublish = r.saveIn(s)
 	}
 	r.run.Check = r.check
@@ -144,7 +148,7 @@ func (r *run) load(ctx context.Context) (err error) {
 
 // saveIn returns what stores a snapshot in a topic together with all that belongs to it,
 // in one transaction.
-func (r *run) saveIn(s *statetopic.Store) func(context.Context, *checkpoint.Snapshot, *stream.Update, []stream.Record) (string, error) {
+func (r *run) saveIn(s topiclog.States) func(context.Context, *checkpoint.Snapshot, *stream.Update, []stream.Record) (string, error) {
 	return func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update, recs []stream.Record) (string, error) {
 		if u == nil {
 			return s.SaveWith(ctx, snap, recs)

@@ -20,7 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // Job configures Run. Only Options influences what is learned.
@@ -268,10 +268,10 @@ func (r *run) prepare() error {
 	if r.Models.Topic != "" && r.Checkpoints.Dir == "" {
 		return &OptionError{"Checkpoints", "", errors.New("a model topic needs them: versions of a model continue from them after a restart")}
 	}
-	if _, ok := statetopic.Topic(r.Checkpoints.Dir); r.Predictions != "" && !ok {
+	if _, ok := topiclog.StateTopic(r.Checkpoints.Dir); r.Predictions != "" && !ok {
 		return &OptionError{"Predictions", "", errors.New("checkpoints must be in a topic, kafka://TOPIC: predictions are written in one transaction with them")}
 	}
-	if r.Predictions != "" && (slices.Contains(r.topics(), r.Predictions) || r.Predictions == r.Models.Topic || statetopic.URL(r.Predictions) == r.Checkpoints.Dir) {
+	if r.Predictions != "" && (slices.Contains(r.topics(), r.Predictions) || r.Predictions == r.Models.Topic || topiclog.StateURL(r.Predictions) == r.Checkpoints.Dir) {
 		return &OptionError{"Predictions", "", fmt.Errorf("%s holds examples, labels, models or checkpoints", r.Predictions)}
 	}
 	if r.Open == nil && len(r.Kafka.Topics) == 0 {

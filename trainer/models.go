@@ -10,7 +10,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // Models says where the model is published.
@@ -63,7 +63,7 @@ func (r *run) openModels(ctx context.Context) (err error) {
 		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
 		DeltaRing: max(r.Models.FullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are still needed
 	}
-	if s, ok := r.store.(*statetopic.Store); ok {
+	if s, ok := r.store.(topiclog.States); ok {
 		o.Writer = s.Writer()
 	}
 	if r.models, err = modeltopic.NewPublisher(ctx, o); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/spell"
@@ -67,7 +66,8 @@ type Options struct {
 	//
 	//	brier <= champion + 0.002; ece <= 0.05; examples >= 5000
 	//
-	// It does not influence what is learned. See docs/gate.md.
+	// It does not influence what is learned. It takes an import of package
+	// contrib/gate. See docs/gate.md.
 	Gate string
 	// VersionEvery is the number of labelled examples between published versions, for
 	// the default learner: what it publishes is the best for predictions of that age. 0
@@ -219,7 +219,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 		bad("Task", "", fmt.Errorf("learner %s does not do task %s", name, task))
 	}
 	if o.Gate != "" {
-		if _, why := compare.ParseRule(o.Gate, task == algos.Regress, false); why != nil {
+		if why := engine.CheckGate(o.Gate, task == algos.Regress); why != nil {
 			bad("Gate", "", why)
 		}
 	}

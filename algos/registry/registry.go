@@ -6,7 +6,6 @@ package registry
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -33,15 +32,11 @@ var All = []algos.Spec{
 	svrg.SD,
 	svrg.SAGASD,
 	ridge.Spec,
-
-	tsgs3vm.FRS3VM,
 }
-
-// baselines are special cases of other learners.
-var baselines = []string{"frs3vm"}
 
 // removed maps learners of earlier versions to what replaces them.
 var removed = map[string]string{
+	"frs3vm":     "tsgs3vm finds a better model with the same features",
 	"katyusha":   likeSD,
 	"pegasos":    "scs finds a better optimum from the same stream, sbp follows the last examples",
 	"perceptron": "sbp keeps a small kernel model of the last examples",
@@ -54,9 +49,6 @@ var removed = map[string]string{
 }
 
 const likeSD = "svrg-sd solves the same problems in fewer passes"
-
-// IsBaseline reports whether name is a learner to compare others with, not for use.
-func IsBaseline(name string) bool { return slices.Contains(baselines, name) }
 
 // Register adds a learner of your own to All, so that trainers find it by name and
 // predictors can decode its models. Call it before using either, for example first
@@ -95,6 +87,8 @@ func ModelsOf(name string) (algos.Spec, error) {
 	switch name {
 	case "katyusha", "saga", "svrg":
 		return svrg.SD, nil // linear models all
+	case "frs3vm":
+		return tsgs3vm.Spec, nil
 	}
 	return Lookup(name)
 }

@@ -22,7 +22,7 @@ type shared struct {
 	Temperature float64 `opt:"temperature" alias:"average" fixed:"0.4" range:"[0,100]"`                        // dual: of the mean over nearly best settings, in standard errors of cross-validation; 0 takes the best setting alone
 	Cache       int     `opt:"cache" fixed:"256" range:"[0,1048576]"`                                          // bound on the cache of frequencies, which are drawn again otherwise, as always beyond 1,024 features, MiB; changes no result
 	Solver      string  `opt:"solver" fixed:"dual" enum:"dual,sgd"`                                            // dual coordinate ascent, with implicit steps for unlabelled examples; or the paper's stochastic gradient steps
-	Draw        string  `opt:"draw" fixed:"fixed" enum:"fixed,fresh"`                                          // sgd: a step changes all features; or draws a block that no step has used
+	Draw        string  `opt:"draw" fixed:"fixed" enum:"fixed,fresh"`                                          // decides nothing: the presets of earlier versions have it
 	Block       int     `opt:"block" fixed:"256" range:"[1,65536]"`                                            // features in a block, which one step of sgd adds or changes
 	Window      int     `opt:"window" fixed:"auto" range:"[1,1048576]" auto:"until little is left of a block"` // fresh blocks that are kept
 	Schedule    string  `opt:"schedule" alias:"rate" fixed:"constant" enum:"constant,decay"`                   // sgd: the size of step t is step, or step/t
@@ -30,7 +30,7 @@ type shared struct {
 	_ struct{} `opt:"hinge" fixed:"hinge"`
 }
 
-// options are the options of tsgs3vm and frs3vm; the tags say what they mean.
+// options are the options of tsgs3vm; the tags say what they mean.
 type options struct {
 	shared
 	Rho float64 `opt:"rho" default:"auto" range:"[0,1e6]" auto:"0.1 is tried as well as 0" doc:"weight of the unlabelled losses relative to the labelled ones: C* = rho C"`
@@ -104,23 +104,6 @@ var DSG = algos.Define(algos.SpecInfo{
 }, func(d *dsgOptions) error { return check(d.options()) }, func(e algos.Env, d dsgOptions) (algos.Learner, error) {
 	return newLearner(e, *d.options())
 }, rffmodel.Decode)
-
-// FRS3VM registers frs3vm.
-var FRS3VM = algos.Define(algos.SpecInfo{
-	Name:    "frs3vm",
-	Summary: "semi-supervised kernel SVM by stochastic gradient steps on a fixed set of random features",
-	When:    "the baseline that tsgs3vm is compared with",
-	Paper:   paperTSGS3VM + ", section 5",
-	Kind:    algos.Features,
-	Gone:    gone,
-	Presets: map[string]map[string]string{
-		"default": {"solver": "sgd", "draw": "fixed", "serve": "semi", "rho": "0.1", "schedule": "decay", "step": "1", "batch_labelled": "256"},
-		"paper": {
-			"lambda": "0.1", "bias": "0", "tuning": "0", "solver": "sgd", "draw": "fixed", "step": "0.1", "ratio": "true",
-			"serve": "semi", "features": "256", "batch_labelled": "256", "labels": "1000",
-		},
-	},
-}, check, newLearner, rffmodel.Decode)
 
 // check refuses what the ranges cannot.
 func check(o *options) error {

@@ -25,15 +25,9 @@ const (
 //	ζ_t     = C mean_B l'(f_t(x_l), y_l) φ_t(x_l) φ_t(·) + C* mean_B u'(f_t(x_u)) φ_t(x_u) φ_t(·)
 //	f_{t+1} = (1 − γ_t) f_t − γ_t ζ_t
 //
-// with φ_t the features of a new block, or all features. The coefficients are those of cosines, so they include the 2/m of φφ';
+// with φ_t the features of a new block. The coefficients are those of cosines, so they include the 2/m of φφ';
 // shrinking multiplies only the scale. The decisions on the labelled points held
 // are updated with each step; unlabelled ones are new and take the whole sum.
-//
-// With C = c n the steps are longer than the margin for as long as labels come, so
-// that after thousands of them the last iterate is hardly better than chance. With
-// fixed features, where it costs one vector, the model between steps is a mean of
-// the iterates. The paper's version, with fresh features, uses the last iterate; so
-// does the model after Finish, which lets the steps shrink.
 type sgd struct {
 	opt options
 
@@ -44,22 +38,14 @@ type sgd struct {
 	next  uint64    // number of blocks used so far
 	f     []float64 // decisions on the labelled points, by slot of the pool
 
-	gamma, largest float64  // of the last step
-	dropped        float64  // bound on the change from dropping a block
-	mean           iterates // the model, if there are any; otherwise the last one is
+	gamma, largest float64 // of the last step
+	dropped        float64 // bound on the change from dropping a block
 	add            []float64
 	slope, unlab   []float64 // −γC times the mean of l' by slot, −γC* u'/B
 	buf            []float32
-	known          []float32 // all features of the labelled points, while they are kept
 }
 
-func newSGD(o options) *sgd {
-	s := &sgd{opt: o, scale: 1}
-	if o.Draw != "fresh" {
-		s.coef = make([]float64, o.Features)
-	}
-	return s
-}
+func newSGD(o options) *sgd { return &sgd{opt: o, scale: 1} }
 
 // window returns the number of fresh blocks kept, or 0 for all.
 func (s *sgd) window() int {
@@ -89,31 +75,17 @@ func (s *sgd) labels() int { return len(s.f) }
 
 func (s *sgd) step(l *Learner, d *samplers.Draw) {
 	s.admit(l, d)
-	s.iterate(l, append([]stream.Vec(nil), l.vectors(d.Unlabelled)...), nil)
-	if s.averages() && l.Len() > sweepLimit {
-		s.mean.add(s.coef, s.scale, s.b)
-	}
+	s.iterate(l, append([]stream.Vec(nil), l.vectors(d.Unlabelled)...))
 }
 
-// averages reports whether the model between steps is a mean.
-func (s *sgd) averages() bool { return s.opt.Tuning > 0 && s.opt.Draw == "fixed" }
-
-// forget makes the last iterate the model.
-func (s *sgd) forget() { s.mean = iterates{} }
-
-// iterate does one step with the unlabelled points xs. z has their features, or is
-// nil.
-func (s *sgd) iterate(l *Learner, xs []stream.Vec, z []float32) {
+// iterate does one step with the unlabelled points xs.
+func (s *sgd) iterate(l *Learner, xs []stream.Vec) {
 	s.t++
 	s.slope = append(s.slope[:0], make([]float64, l.Len())...)
 	labels := s.slope
 	s.drawLabels(l, labels)
 	fu := make([]float64, len(xs))
-	if z == nil {
-		s.iterateView(l).Decisions(fu, xs)
-	} else {
-		s.decide(fu, z)
-	}
+	s.view(l).Decisions(fu, xs)
 	s.unlab = s.slopes(l, fu)
 	unlab := s.unlab
 
@@ -140,9 +112,7 @@ func (s *sgd) iterate(l *Learner, xs []stream.Vec, z []float32) {
 		s.f[i] += float64(s.opt.Bias * db)
 	}
 	s.grow(l)
-	for _, slot := range s.slots() {
-		s.addBlock(l, slot, labels, xs, z, unlab)
-	}
+	s.addBlock(l, labels, xs, unlab)
 }
 
 // defaultRho is ρ for a solver without arms to choose from.
@@ -155,7 +125,7 @@ func (s *sgd) admit(l *Learner, d *samplers.Draw) {
 		return
 	}
 	f := make([]float64, len(fresh))
-	s.iterateView(l).Decisions(f, l.vectors(fresh))
+	s.view(l).Decisions(f, l.vectors(fresh))
 	loss := 0.0
 	for i, x := range fresh {
 		loss += hinge(f[i], x.Y)
@@ -231,10 +201,6 @@ func (s *sgd) shrink(keep float64) {
 
 // grow makes room for a new block, dropping the one that leaves the window.
 func (s *sgd) grow(l *Learner) {
-	if s.opt.Draw != "fresh" {
-		s.next++
-		return
-	}
 	m, w := s.opt.Block, s.window()
 	if w == 0 || len(s.coef) < w*m {
 		s.coef = append(s.coef, make([]float64, m)...)
@@ -264,19 +230,12 @@ func (s *sgd) apply(l *Learner, block uint64, coef []float64, t float64) {
 
 // eachLabelled calls visit with the block's features of each labelled point.
 func (s *sgd) eachLabelled(l *Learner, block uint64, visit func(at int, z []float32)) {
-	s.each(l, block, l.vectors(l.Sample()), s.known, visit)
+	s.each(l, block, l.vectors(l.Sample()), visit)
 }
 
-// each calls visit with the block's features of each point, taken from known if
-// that is not nil.
-func (s *sgd) each(l *Learner, block uint64, xs []stream.Vec, known []float32, visit func(at int, z []float32)) {
+// each calls visit with the block's features of each point.
+func (s *sgd) each(l *Learner, block uint64, xs []stream.Vec, visit func(at int, z []float32)) {
 	m := s.opt.Block
-	if len(known) > 0 {
-		for at := range xs {
-			visit(at, known[at*s.opt.Features+int(block)*m:][:m])
-		}
-		return
-	}
 	if len(s.buf) < rffmodel.Rows*m {
 		s.buf = make([]float32, rffmodel.Rows*m)
 	}
@@ -290,42 +249,24 @@ func (s *sgd) each(l *Learner, block uint64, xs []stream.Vec, known []float32, v
 	}
 }
 
-// slots returns the slots that the step just begun changes.
-func (s *sgd) slots() []int {
-	slots := len(s.coef) / s.opt.Block
-	if s.opt.Draw != "fixed" {
-		return []int{int((s.next - 1) % uint64(slots))}
-	}
-	all := make([]int, slots)
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
-// addBlock adds the step's coefficients to a slot and updates the decisions on the
+// addBlock sets the coefficients of the step's block and updates the decisions on the
 // labelled points.
-func (s *sgd) addBlock(l *Learner, slot int, labels []float64, xs []stream.Vec, zu []float32, unlab []float64) {
+func (s *sgd) addBlock(l *Learner, labels []float64, xs []stream.Vec, unlab []float64) {
 	m := s.opt.Block
 	s.add = append(s.add[:0], make([]float64, m)...)
-	block := uint64(slot)
-	if s.opt.Draw == "fresh" {
-		block = s.next - 1
-	}
+	block := s.next - 1
+	slot := int(block % uint64(len(s.coef)/m))
 	s.eachLabelled(l, block, func(at int, z []float32) {
 		if g := labels[at]; g != 0 {
 			vec.AxpyMixed(g, z, s.add)
 		}
 	})
-	s.each(l, block, xs, zu, func(at int, z []float32) {
+	s.each(l, block, xs, func(at int, z []float32) {
 		if g := unlab[at]; g != 0 {
 			vec.AxpyMixed(g, z, s.add)
 		}
 	})
 	norm := 2 / float64(m)
-	if s.opt.Draw == "fixed" {
-		norm = 2 / float64(s.opt.Features)
-	}
 	for j := range s.add {
 		s.add[j] *= norm
 	}
@@ -336,50 +277,18 @@ func (s *sgd) addBlock(l *Learner, slot int, labels []float64, xs []stream.Vec, 
 // finish does further steps on what is held, unless the options are the paper's,
 // which makes one pass.
 func (s *sgd) finish(l *Learner) {
-	s.forget()
 	if s.opt.Tuning > 0 {
 		s.settle(l, lastSteps)
-		if s.opt.Draw == "fixed" {
-			s.converge(l)
-		}
 	}
 }
 
-const (
-	// restartSteps follow a change of gamma or c, lastSteps end a stream.
-	restartSteps, lastSteps = 20, 150
-	// With fixed features, settleSteps follow at a time, at most mostSteps, until
-	// |f|² changes by less than settleTol. With the weights that 200 labels need,
-	// it is at first a hundred times too large, and falls as 1/t².
-	settleSteps, mostSteps, settleTol = 250, 8000, 0.02
-)
-
-// converge does steps until the norm of f hardly changes.
-func (s *sgd) converge(l *Learner) {
-	before := s.squared()
-	for n := 0; n < mostSteps; n += settleSteps {
-		s.settle(l, settleSteps)
-		now := s.squared()
-		if math.Abs(now-before) <= settleTol*before {
-			return
-		}
-		before = now
-	}
-}
-
-// squared returns |f|² up to a constant factor.
-func (s *sgd) squared() float64 {
-	return float64(vec.Dot64(s.coef, s.coef)*s.scale) * s.scale
-}
+// restartSteps follow a change of gamma or c, lastSteps end a stream.
+const restartSteps, lastSteps = 20, 150
 
 // restart learns again from 0.
 func (s *sgd) restart(l *Learner, last bool) {
-	clear(s.coef)
-	if s.opt.Draw == "fresh" {
-		s.coef, s.next = s.coef[:0], 0
-	}
+	s.coef, s.next = s.coef[:0], 0
 	s.scale, s.b, s.t = 1, 0, 0
-	s.forget()
 	clear(s.f)
 	if !last { // otherwise finish is about to do so
 		s.settle(l, restartSteps)
@@ -388,44 +297,15 @@ func (s *sgd) restart(l *Learner, last bool) {
 
 // settle does n steps on the labels and the recent unlabelled examples held.
 func (s *sgd) settle(l *Learner, n int) {
-	size := s.opt.Features
-	var z []float32
-	if s.opt.Draw == "fixed" && (len(l.Recent())+l.Len())*size <= replayFloats {
-		z = mapped(l.feats, size, l.Recent())
-		s.known = mapped(l.feats, size, l.Sample())
-		defer func() { s.known = nil }()
-	}
-	l.rerun(n, z, func(xs []stream.Vec, z []float32) { s.iterate(l, xs, z) })
-}
-
-// decide sets dst[i] to the decision on the point with features z[i], summed in the
-// same order as in a Model.
-func (s *sgd) decide(dst []float64, z []float32) {
-	size, m := s.opt.Features, s.opt.Block
-	for i := range dst {
-		f := 0.0
-		for b := 0; b < size; b += m {
-			f += vec.DotMixed(z[i*size+b:i*size+b+m], s.coef[b:b+m])
-		}
-		dst[i] = float64(s.scale*f) + float64(s.opt.Bias*s.b)
-	}
+	l.rerun(n, nil, func(xs []stream.Vec, _ []float32) { s.iterate(l, xs) })
 }
 
 func (s *sgd) view(l *Learner) *rffmodel.Model {
-	m := s.iterateView(l)
-	if s.mean.n > 0 {
-		m.Coef, m.Scale, m.Offset = s.mean.w, 1, float64(s.opt.Bias*s.mean.b)
-	}
-	return m
-}
-
-// iterateView returns the last iterate.
-func (s *sgd) iterateView(l *Learner) *rffmodel.Model {
 	if len(s.coef) == 0 {
 		return &rffmodel.Model{}
 	}
 	return &rffmodel.Model{
-		Feats: l.feats, Dim: l.dim, Fresh: s.opt.Draw == "fresh", Next: s.next,
+		Feats: l.feats, Dim: l.dim, Fresh: true, Next: s.next,
 		Coef: s.coef, Scale: s.scale, Offset: float64(s.opt.Bias * s.b), Rho: s.opt.Rho,
 	}
 }
@@ -439,7 +319,7 @@ func (s *sgd) bound(l *Learner) float64 {
 func (s *sgd) gauges(l *Learner) []stream.Measure {
 	w := s.window()
 	truncation := 0.0
-	if s.opt.Draw == "fresh" && w > 0 && s.opt.Schedule != "decay" {
+	if w > 0 && s.opt.Schedule != "decay" {
 		truncation = s.bound(l)
 		for range w {
 			truncation *= 1 - s.rate(1)
@@ -467,16 +347,12 @@ func (s *sgd) fields(l *Learner, f *state.Fields) {
 	f.Float64("gamma", &s.gamma)
 	f.Float64("largest", &s.largest)
 	f.Float64("dropped", &s.dropped)
-	if s.averages() {
-		s.mean.fields(f, s.opt.Features)
-	}
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
 	m, w := s.opt.Block, s.window()
 	switch n := len(s.coef); {
-	case s.opt.Draw != "fresh" && n != s.opt.Features,
-		s.opt.Draw == "fresh" && (n%m != 0 || w > 0 && n > w*m || s.next < uint64(n/m) || w == 0 && s.next != uint64(n/m) || w > 0 && n < w*m && s.next != uint64(n/m)):
+	case n%m != 0, w > 0 && n > w*m, s.next < uint64(n/m), (w == 0 || n < w*m) && s.next != uint64(n/m):
 		f.Fail("coef", fmt.Errorf("%d coefficients in blocks of %d after %d", n, m, s.next))
 	case len(s.f) != l.Len():
 		f.Fail("f", fmt.Errorf("%d decisions for %d labels", len(s.f), l.Len()))

@@ -1,7 +1,6 @@
 // Package tsgs3vm learns semi-supervised kernel SVMs, from few labels among many
 // examples, with random Fourier features: tsgs3vm from labelled and unlabelled
-// examples, dsg from the labelled ones alone, and frs3vm, the baseline for both,
-// with features that are drawn once.
+// examples, dsg from the labelled ones alone.
 //
 // Options are stable; the package has no other API.
 package tsgs3vm

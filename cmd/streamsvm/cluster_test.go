@@ -271,8 +271,7 @@ func tableRow(t *testing.T, page, row string) {
 
 // cheaper has more flags for learners that would not keep pace with the writer.
 var cheaper = map[string][]string{
-	"sbp":    {"--set", "buffer=500", "--set", "updates=2"},
-	"frs3vm": {"--set", "labels=200"},
+	"sbp": {"--set", "buffer=500", "--set", "updates=2"},
 }
 
 // clusterTrial returns a row of the table.

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
@@ -64,7 +65,10 @@ them. predict covers model follow; model is for promote and rollback.`,
 					args = slices.Concat([]string{"--config", path}, args)
 				}
 				if verb == "acls" {
-					return printACLs(c, command, args, principal)
+					if contrib.ACLs == nil {
+						return cli.Failf(cli.Usage, "this build has no config acls")
+					}
+					return contrib.ACLs(c, command, func() ([]cli.Value, error) { return program().Resolve(command, args, c.Stdio) }, principal)
 				}
 				return showConfig(c, command, args)
 			}

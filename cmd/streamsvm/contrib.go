@@ -11,10 +11,15 @@ import (
 	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/contrib/registry"
 
-	// These add commands and a learner.
+	// These add commands, a learner, the gate, and checkpoints in topics.
 	_ "github.com/streamsvm/streamsvm/contrib/demo"
 	_ "github.com/streamsvm/streamsvm/contrib/dlq"
+	_ "github.com/streamsvm/streamsvm/contrib/doctor"
+	_ "github.com/streamsvm/streamsvm/contrib/gate"
+	_ "github.com/streamsvm/streamsvm/contrib/inspect"
+	_ "github.com/streamsvm/streamsvm/contrib/pipe"
 	_ "github.com/streamsvm/streamsvm/contrib/scale"
+	_ "github.com/streamsvm/streamsvm/contrib/statetopic"
 	_ "github.com/streamsvm/streamsvm/contrib/topics"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 )

@@ -23,7 +23,7 @@ import (
 
 func init() {
 	contribCommands = func(heading string) []*cli.Command {
-		return contrib.Commands(heading, contrib.Wiring{Files: defineFiles, Group: defineGroup, Kafka: defineKafka, Tolerance: toleranceUsage, Exit: kafkaError})
+		return contrib.Commands(heading, contrib.Wiring{Files: defineFiles, Group: defineGroup, Kafka: defineKafka, Train: definePlan, Tolerance: toleranceUsage, Exit: kafkaError})
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // exitCode returns the exit code for err: its own if it has one, otherwise the
@@ -29,8 +29,6 @@ func exitCode(err error) cli.Code {
 	var promote *modeltopic.PromoteError
 	var expect *modeltopic.ExpectError
 	var session *kafkaio.SessionError
-	var state *statetopic.TopicError
-	var size *statetopic.SizeError
 	switch {
 	case errors.As(err, &own):
 		return own.Code
@@ -40,7 +38,7 @@ func exitCode(err error) cli.Code {
 		return cli.Temporary
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, kafkaio.ErrFenced):
 		return cli.Fenced
-	case errors.As(err, &state), errors.As(err, &size):
+	case errors.Is(err, topiclog.ErrUnfit):
 		return cli.Config
 	}
 	return cli.CodeOf(err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -87,14 +87,12 @@ the file, promote it.`,
 		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
-			var numbers int
 			var form, out string
 			var change float64
 			f.Group("Output", func() {
 				f.Float64Var(&change, "max-change", 0, "compact: decisions may change by at most `D`")
 				f.Choice(&form, "format", formJSON, exportForms(), "form of the output")
 				f.StringVar(&out, "out", "", outUsage)
-				f.IntVar(&numbers, "max-numbers", predictor.MaxNumbers, "export: refuse models with more than `N` numbers, of about 12 bytes each in the output")
 			})
 			o.define(f)
 			v := &versions{modelTopicFlags: &o}
@@ -135,15 +133,12 @@ the file, promote it.`,
 				if verb == "compact" {
 					return compact(ctx, c, &o, change, out)
 				}
-				if numbers < 1 {
-					return c.Bad("max-numbers", fmt.Errorf("%d is not positive", numbers))
-				}
 				c.Args = c.Args[1:]
 				p, u, err := o.model(ctx, c, "model export")
 				if err != nil {
 					return err
 				}
-				return export(c, p, form, out, predictor.ExportOptions{Update: u, MaxNumbers: numbers})
+				return export(c, p, form, out, predictor.ExportOptions{Update: u})
 			}
 		},
 	}
@@ -181,12 +176,12 @@ func export(c *cli.Call, p *predictor.Predictor, form, out string, o predictor.E
 	err := p.Export(&doc, o)
 	data := doc.Bytes()
 	if err == nil && form != formJSON {
-		data, err = exporters[form].convert(data, o.MaxNumbers)
+		data, err = exporters[form].convert(data, predictor.MaxNumbers)
 	}
 	var limit *plain.LimitError
 	switch {
 	case errors.As(err, &limit):
-		return c.Bad("max-numbers", err)
+		return cli.Fail(cli.Data, err)
 	case err != nil:
 		return err
 	case out == "":
@@ -204,7 +199,7 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (
 	case fromTopic && len(c.Args) > 0:
 		return nil, nil, cli.Failf(cli.Usage, "%s takes a file or --model-topic, not both", what)
 	case len(c.Args) > 0:
-		p, err := inspect.ReadModel(c.Args[0])
+		p, err := describe.ReadModel(c.Args[0])
 		return p, nil, err
 	case !fromTopic:
 		return nil, nil, cli.Failf(cli.Usage, "%s wants a MODEL%s or --model-topic", what, ext)

@@ -14,8 +14,9 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/streamsvm/streamsvm/contrib/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
@@ -64,9 +65,6 @@ func TestModelExport(t *testing.T) {
 		{[]string{"model", "exprot", path}, cli.Usage, `did you mean "export"`},
 		{[]string{"model", "export"}, cli.Usage, "--model-topic"},
 		{[]string{"model", "export", path, "--model-topic", "models"}, cli.Usage, "not both"},
-		{[]string{"model", "export", path, "--max-numbers", "10"}, cli.Usage, "more than the limit of 10"},
-		{[]string{"model", "export", path, "--max-numbers", "0"}, cli.Usage, "not positive"},
-		{[]string{"model", "export", path, "--format", "onnx", "--max-numbers", "10"}, cli.Usage, "more than the limit of 10"},
 		{[]string{"model", "export", path, "--format", "pmml"}, cli.Usage, "onnx"},
 		{[]string{"model", "export", other}, cli.Data, "checksum"},
 		{[]string{"model", "export", other + "s"}, cli.IO, "no such file"},
@@ -208,7 +206,7 @@ func TestModelTopic(t *testing.T) {
 	// One model: it needs no name, and is that of the file.
 	out := c.run("model", "export", "--model-topic", topic)
 	m := decode[exportedModel](t, out)
-	if o := m.Origin; o == nil || o.Model != "clicks" || o.Version != 5 || o.Examples != 500 || o.Hash != hash(xxhash.Sum64(payloads[1])) {
+	if o := m.Origin; o == nil || o.Model != "clicks" || o.Version != 5 || o.Examples != 500 || o.Hash != describe.Hash(xxhash.Sum64(payloads[1])) {
 		t.Errorf("exported %+v", m.Origin)
 	}
 	path := filepath.Join(t.TempDir(), "model.ssm")

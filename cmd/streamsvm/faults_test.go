@@ -18,6 +18,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -129,7 +130,7 @@ func (f *faults) row(what, flags, said string, code int, fates string) {
 // same fails the test if the newest state is not the one wanted.
 func (f *faults) same(what, state, want string) {
 	f.t.Helper()
-	if got := hash(f.whole(state).StateHash); got != want {
+	if got := describe.Hash(f.whole(state).StateHash); got != want {
 		f.t.Errorf("%s: state %s, want %s", what, got, want)
 	}
 }
@@ -408,7 +409,7 @@ func (f *faults) checkpoints() {
 	kafkatest.Produce(t, f.brokers, examples(topic, 60)...)
 	undisturbed := f.damaged(half, func([]string) {})
 	must(t, f.args(topic, undisturbed, "--until-end")...)
-	want := hash(f.whole(undisturbed).StateHash)
+	want := describe.Hash(f.whole(undisturbed).StateHash)
 	write := func(name string, data []byte) {
 		write(t, name, data)
 	}

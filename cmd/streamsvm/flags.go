@@ -10,9 +10,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/doctor"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -153,7 +152,7 @@ func (o *codecFlags) discoveryError(err error) error {
 		return err
 	}
 	if own.First != nil {
-		if name := doctor.CodecOf(own.First); name != "" && name != o.codecName() {
+		if name := contrib.CodecOf(own.First); name != "" && name != o.codecName() {
 			return cli.Failf(cli.Data, "%w; it looks like %s: give --codec %s", own, name, name)
 		}
 		return cli.Failf(cli.Data, "%w%s", own, codec.Hint(own.First.Value))
@@ -303,7 +302,7 @@ func (o *learnFlags) define(f *cli.Flags) {
 	})
 	f.Group("Champion", func() {
 		f.StringVar(&o.promote, "promote", "", "choose a champion by --gate, and point this `ALIAS`, such as champion, to it")
-		f.StringVar(&o.gate, "gate", compare.Auto, "conditions for becoming champion: `CLAUSES` such as 'brier <= champion + 0.002; ece <= 0.05; examples >= 5000; demote >= 0.01'; auto compares Brier scores, or mean absolute errors, on 5000 examples")
+		f.StringVar(&o.gate, "gate", "auto", "conditions for becoming champion: `CLAUSES` such as 'brier <= champion + 0.002; ece <= 0.05; examples >= 5000; demote >= 0.01'; auto compares Brier scores, or mean absolute errors, on 5000 examples")
 	})
 	o.join.define(f)
 	f.Check(o.check)

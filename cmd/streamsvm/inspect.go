@@ -2,47 +2,23 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
-// inspect describes the files, directories and state topics in c.Args, and the
-// model topic. It fails with code 65 if anything is damaged.
-func (topic *modelTopicFlags) inspect(ctx context.Context, c *cli.Call, asJSON bool) error {
-	found := []inspect.Description{} // prints as an array, even without any
-	var errs []error
-	for _, path := range c.Args {
-		ds, err := topic.file(ctx, c, path)
-		found = append(found, ds...)
-		errs = append(errs, err)
+// inspect is the verb model inspect, whose flags are o.
+func (o *modelTopicFlags) inspect(ctx context.Context, c *cli.Call, asJSON bool) error {
+	if contrib.Inspect == nil {
+		return cli.Failf(cli.Usage, "this build has no model inspect")
 	}
-	if topic.wanted(c) {
-		t, err := topic.read(ctx, c)
-		if err == nil {
-			var d *inspect.Description
-			d, err = inspect.Topic(t)
-			found = append(found, *d)
-		}
-		errs = append(errs, err)
-	} else if len(c.Args) == 0 {
-		return cli.Failf(cli.Usage, "model inspect wants a FILE, a DIR or --model-topic")
+	in := contrib.Inspected{JSON: asJSON, Name: o.name, Kafka: func() (kafkaio.Config, error) { return o.kafkaFlags.config(c) }, Exit: kafkaError}
+	if o.wanted(c) {
+		in.Topic = func() (*modeltopic.Contents, error) { return o.read(ctx, c) }
 	}
-	if asJSON {
-		e := json.NewEncoder(c.Out)
-		e.SetIndent("", "  ")
-		if err := e.Encode(found); err != nil {
-			return err
-		}
-		return errors.Join(errs...)
-	}
-	errs = append(errs, inspect.Print(c.Out, found))
-	return errors.Join(errs...)
+	return contrib.Inspect(ctx, c, in)
 }
 
 // modelTopicFlags say which model topic is read once.
@@ -60,23 +36,6 @@ func (o *modelTopicFlags) define(f *cli.Flags) {
 		o.trustFlags.define(f)
 	})
 	o.kafkaFlags.define(f)
-}
-
-// file describes a file, a directory or a state topic.
-func (o *modelTopicFlags) file(ctx context.Context, c *cli.Call, path string) ([]inspect.Description, error) {
-	topic, ok := statetopic.Topic(path)
-	if !ok {
-		return inspect.File(ctx, path, 10)
-	}
-	cfg, err := o.kafkaFlags.config(c)
-	if err != nil {
-		return nil, err
-	}
-	states, err := statetopic.Read(ctx, statetopic.ReadOptions{Config: cfg, Topic: topic, Name: o.name, MaxDown: patience})
-	if err != nil {
-		return nil, kafkaError(err)
-	}
-	return inspect.States(topic, states)
 }
 
 // wanted reports whether the topic is to be read: a configuration file may name
@@ -118,6 +77,3 @@ func (o *modelTopicFlags) readVersion(ctx context.Context, c *cli.Call, version 
 	}
 	return t, nil
 }
-
-// hash is the form in which hashes are printed everywhere.
-func hash(h uint64) string { return fmt.Sprintf("%016x", h) }

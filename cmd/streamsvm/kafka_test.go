@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/contrib/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -256,7 +257,7 @@ func TestPredictHTTP(t *testing.T) {
 	train := moons(t, "train.libsvm", 1000, 0)
 	model := filepath.Join(t.TempDir(), "m.ssm")
 	must(t, append([]string{"replay", train, "--model", model}, learn...)...)
-	m, err := inspect.ReadModel(model)
+	m, err := describe.ReadModel(model)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/contrib/inspect"
 )
 
 // waitCheckpoints waits until the directory has seen n checkpoints, or until

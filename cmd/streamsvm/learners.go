@@ -48,30 +48,10 @@ func learnersCommand() *cli.Command {
 func listLearners(w io.Writer, specs []algos.Spec) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "name\tmodel\ttasks\twhat it is")
-	list := func(specs []algos.Spec) {
-		for _, s := range specs {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Name, s.Kind, join(s.Tasks), s.Summary)
-		}
-	}
-	specs, baselines := split(specs)
-	list(specs)
-	if len(baselines) > 0 {
-		fmt.Fprint(tw, "\nBaselines, to compare with:\n\n")
-		list(baselines)
+	for _, s := range specs {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Name, s.Kind, join(s.Tasks), s.Summary)
 	}
 	return tw.Flush()
-}
-
-// split separates the baselines from the other learners.
-func split(specs []algos.Spec) (learners, baselines []algos.Spec) {
-	for _, s := range specs {
-		if registry.IsBaseline(s.Name) {
-			baselines = append(baselines, s)
-		} else {
-			learners = append(learners, s)
-		}
-	}
-	return learners, baselines
 }
 
 func join[S ~string](ss []S) string {

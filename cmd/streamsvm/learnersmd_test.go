@@ -16,43 +16,25 @@ const learnersIntro = `# Learners
 ` + "`--learner NAME`" + ` chooses a learner, ` + "`--preset default|paper`" + ` a set of options, and ` + "`--set OPTION=VALUE`" + ` single options. With every preset
 but paper, options with an entry under "tuned" are chosen on the first examples unless they are set. The preset paper also sets constants that
 are not options. ` + "`streamsvm learners NAME`" + ` prints the same.
-
-The [baselines](#baselines) stand at the end.
-`
-
-const baselinesIntro = `
-## Baselines
-
-Learners to compare others with: special cases of those above.
 `
 
 // learnersDoc returns docs/learners.md.
 func learnersDoc(specs []algos.Spec) string {
 	var b strings.Builder
-	learners, baselines := split(specs)
 	b.WriteString(learnersIntro)
-	learnersSection(&b, learners, "##")
-	b.WriteString(baselinesIntro)
-	learnersSection(&b, baselines, "###")
-	return b.String()
-}
-
-// learnersSection writes a table of the learners, and the options of each below a
-// heading of the given level.
-func learnersSection(b *strings.Builder, specs []algos.Spec, level string) {
 	b.WriteString("\n| learner | model | tasks | what it is |\n| --- | --- | --- | --- |\n")
 	for _, s := range specs {
-		fmt.Fprintf(b, "| [%s](#%s) | %s | %s | %s |\n", s.Name, strings.ToLower(s.Name), s.Kind, strings.ReplaceAll(join(s.Tasks), ",", ", "), cell(s.Summary))
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s |\n", s.Name, strings.ToLower(s.Name), s.Kind, strings.ReplaceAll(join(s.Tasks), ",", ", "), cell(s.Summary))
 	}
 	for _, s := range specs {
-		fmt.Fprintf(b, "\n%s %s\n\n%s\n\n%s\n\nPaper: %s\n\n", level, s.Name, sentence(s.Summary), sentence(s.When), s.Paper)
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s\n\nPaper: %s\n\n", s.Name, sentence(s.Summary), sentence(s.When), s.Paper)
 		b.WriteString("| option | default | values | tuned | paper | meaning |\n| --- | --- | --- | --- | --- | --- |\n")
 		for _, o := range s.Options {
 			name := "`" + o.Name + "`"
 			if o.Alias != "" {
 				name += " or `" + o.Alias + "`"
 			}
-			fmt.Fprintf(b, "| %s | `%s` | %s | %s | %s | %s |\n", name, o.Default, cell(values(o)), cell(o.Tune), cell(o.Paper), cell(meaning(o)))
+			fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s | %s |\n", name, o.Default, cell(values(o)), cell(o.Tune), cell(o.Paper), cell(meaning(o)))
 		}
 		b.WriteString("\n")
 		var presets []string
@@ -63,6 +45,7 @@ func learnersSection(b *strings.Builder, specs []algos.Spec, level string) {
 		}
 		b.WriteString(strings.Join(presets, "\n"))
 	}
+	return b.String()
 }
 
 // sentence makes a text begin and end like one.

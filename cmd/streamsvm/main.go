@@ -64,7 +64,7 @@ Flags override the environment, and the environment overrides the file.`,
 		Commands: slices.Concat(
 			cli.Topic("The three commands you need", trainCommand(), predictCommand(), replayCommand()),
 			cli.Topic(contrib.TryOut, contribCommands(contrib.TryOut)...),
-			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand()),
+			cli.Topic(contrib.Troubleshoot, append(contribCommands(contrib.Troubleshoot), configCommand(), schemaCommand(), learnersCommand())...),
 			cli.Topic("Manage models", modelCommand()),
 			cli.Topic(contrib.Topics, append(contribCommands(contrib.Topics), copyCommand())...),
 			cli.Topic(contrib.ScaleOut, contribCommands(contrib.ScaleOut)...),

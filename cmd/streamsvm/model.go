@@ -32,7 +32,7 @@ var modelVerbs = map[string][]string{
 	"compact":  {"model-topic", "model-name", "alias", "out", "max-change"},
 	"compare":  {"model-topic", "model-name", "json", "max-features", "csv-header", "label-column", "drop-columns", "csv-empty-as-zero", "csv-separator", "codec", "labels", "label"},
 	"delete":   {"model-topic", "model-name", "version", "yes"},
-	"export":   {"model-topic", "model-name", "alias", "out", "max-numbers", "format"},
+	"export":   {"model-topic", "model-name", "alias", "out", "format"},
 	"follow":   {"model-topic", "model-name", "alias", "json", "save", "until", "topic-wait"},
 	"inspect":  {"model-topic", "model-name", "json"},
 	"list":     {"model-topic", "model-name", "json"},

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/contrib/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 )
 

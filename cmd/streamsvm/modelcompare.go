@@ -13,7 +13,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -169,7 +169,7 @@ func (o *versions) open(ctx context.Context, c *cli.Call, name string) (*compare
 	var u stream.Update
 	if strings.HasSuffix(name, ext) || strings.ContainsRune(name, filepath.Separator) {
 		var err error
-		if p, err = inspect.ReadModel(name); err != nil {
+		if p, err = describe.ReadModel(name); err != nil {
 			return nil, err
 		}
 	} else {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
@@ -42,7 +42,7 @@ type versionLine struct {
 func newVersionLine(u *modeltopic.RetainedUpdate) versionLine {
 	l := versionLine{
 		Version: u.Version, Epoch: u.Epoch, Learner: u.Learner, Step: u.Step, Examples: u.Examples, Created: u.Created, SignedBy: u.SignedBy,
-		Evaluation: inspect.Measures(u.Evaluation), recent: strings.TrimPrefix(recently(u.Evaluation), ", recent "),
+		Evaluation: describe.Measures(u.Evaluation), recent: strings.TrimPrefix(recently(u.Evaluation), ", recent "),
 	}
 	if p := u.Promotion; p != nil {
 		l.By, l.Reason, l.Previous, l.Promoted = p.By, p.Reason, &p.Previous, &u.PromotedAt

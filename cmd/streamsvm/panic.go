@@ -12,7 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // keepStacks has the report of a panic say what the last checkpoint is, and go to
@@ -30,7 +30,7 @@ func (k keepStacks) Checkpointed(_ string, h checkpoint.Header, _ int64, _ time.
 }
 
 func (k keepStacks) set(examples uint64) {
-	if _, topic := statetopic.Topic(k.dir); !topic {
+	if _, topic := topiclog.StateTopic(k.dir); !topic {
 		crash.Dir(k.dir)
 	}
 	if k.dir != "" && examples > 0 {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/contrib/pipe"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
@@ -36,7 +37,7 @@ func pipeFrames(t *testing.T, input string, args ...string) (answers []reply) {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	for out.Len() > 0 {
-		kind, payload, err := readFrame(&out)
+		kind, payload, err := pipe.ReadFrame(&out)
 		if err != nil {
 			t.Fatal(err)
 		}

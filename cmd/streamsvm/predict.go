@@ -18,7 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/app/status"
@@ -406,7 +406,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (f
 		if p.modelFlags.topic != "" {
 			return nil, p.c.Bad("model", errors.New("it cannot be combined with --model-topic"))
 		}
-		model, err := inspect.ReadModel(p.modelFile)
+		model, err := describe.ReadModel(p.modelFile)
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/contrib/oip"
 	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/jsonenc"
@@ -35,7 +35,7 @@ func newService(t *testing.T, model string, maxRows int) *httptest.Server {
 // newBoundService is newService with other limits.
 func newBoundService(t *testing.T, model string, maxRows int, o admit.Options) (*httptest.Server, *admit.Limits) {
 	t.Helper()
-	m, err := inspect.ReadModel(model)
+	m, err := describe.ReadModel(model)
 	if err != nil {
 		t.Fatal(err)
 	}

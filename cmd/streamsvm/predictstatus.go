@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -22,7 +22,7 @@ type predictStatus struct {
 	Refused     uint64       `json:"refused"`
 	Tombstones  uint64       `json:"tombstones_skipped"`
 	// Topics is nil where none is scored.
-	Topics []inspect.Partition `json:"topics,omitempty"`
+	Topics []describe.Partition `json:"topics,omitempty"`
 	// Fields are those of events.
 	Events uint64        `json:"events,omitempty"`
 	Fields []fieldStatus `json:"fields,omitempty"`
@@ -74,14 +74,14 @@ func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 		Predictions: p.counts.predictions.Load(), Refused: p.counts.refused.Load(), Tombstones: p.counts.skipped.Load(),
 	}
 	if at := p.at.Load(); at != nil {
-		s.Topics = inspect.Positions(*at)
+		s.Topics = describe.Positions(*at)
 	}
 	if last := p.last.Load(); s.Ready && last != nil {
 		v := p.current()
 		m := &modelStatus{
 			Name: p.modelName(v), Version: v.Update.Version, Epoch: v.Update.Epoch, Step: v.Update.Step, Examples: v.Update.Examples,
 			Learner: v.Learner(), Task: string(v.Task()), Model: v.Info().Text, Labels: last.Labels(), Preprocessing: v.Preprocessing(), Options: v.Options(),
-			Evaluation: inspect.Measures(v.Update.Evaluation),
+			Evaluation: describe.Measures(v.Update.Evaluation),
 		}
 		if t := v.Update.Created; !t.IsZero() {
 			t = t.UTC()

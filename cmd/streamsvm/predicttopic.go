@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/crash"
@@ -326,7 +326,7 @@ func readPositions(path string) (stream.Offsets, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []inspect.Partition
+	var list []describe.Partition
 	if err := json.Unmarshal(data, &list); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -341,7 +341,7 @@ func writePositions(path string, o stream.Offsets) error {
 	if path == "" {
 		return nil
 	}
-	data, err := json.MarshalIndent(inspect.Positions(o), "", "  ")
+	data, err := json.MarshalIndent(describe.Positions(o), "", "  ")
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/contrib/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -80,7 +81,7 @@ func TestRegression(t *testing.T) {
 func TestRegressionHTTP(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "m.ssm")
 	must(t, "replay", numbers(t, "a.libsvm", 2000, 0), "--learner", "online", "--task", "regress", "--tune=off", "--model", model, "-q")
-	pr, err := inspect.ReadModel(model)
+	pr, err := describe.ReadModel(model)
 	if err != nil {
 		t.Fatal(err)
 	}

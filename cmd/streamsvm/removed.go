@@ -9,6 +9,8 @@ var removed = map[string]string{
 	"inspect":   "streamsvm model inspect describes files and model topics",
 	"subscribe": "streamsvm model follow prints and saves the updates of a model topic",
 	"produce":   "streamsvm copy FILE... --topic TOPIC writes files to a topic",
+	"merge":     "streamsvm sum SKETCH... adds up sketches",
+	"solve":     "streamsvm sum --solve SKETCH... makes the model of sketches",
 	"record":    "streamsvm copy FILE.ssr --topics TOPICS saves topics to a recording",
 
 	"--allow-admin":         "the admin token allows promotions by the status page",
@@ -16,6 +18,7 @@ var removed = map[string]string{
 	"--full-every":          "it is 16 now",
 	"--member":              "any number of processes share a --group, without numbers; --instance NAME makes one a static member",
 	"--max-down":            "services wait for brokers forever now, other commands for 30 s",
+	"--max-numbers":         "it is 20000000 now",
 	"--max-rows":            "it is 100000 now",
 	"--max-in-flight-bytes": "it is 64 MiB now, or four times --max-body-bytes if that is more",
 	"--once":                "--until 1 stops after the first update",

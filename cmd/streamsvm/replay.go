@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/engine"
@@ -22,7 +23,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -190,7 +191,7 @@ func (r *replay) prepare(ctx context.Context) error {
 	if err := badOption(c, job.Validate(), ""); err != nil {
 		return err
 	}
-	if _, ok := statetopic.Topic(r.checkpoint); ok {
+	if _, ok := topiclog.StateTopic(r.checkpoint); ok {
 		return c.Bad("checkpoint", errors.New("only train keeps checkpoints in a topic"))
 	}
 	switch {
@@ -499,3 +500,23 @@ func (m *memory) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Recor
 
 // Close implements stream.Source.
 func (m *memory) Close() error { return nil }
+
+// runPipe is replay --pipe.
+func (r *replay) runPipe(ctx context.Context) error {
+	for _, name := range []string{"test", "passes", "limit", "labelled", "shuffle", "holdout", "tolerance", "max-dead", "tombstones", "compare", "json", "report", "scores", "model", "checkpoint", "checkpoint-every"} {
+		if r.c.Origin(name).Source == cli.FromFlag {
+			return r.c.Bad(name, errors.New("it has no effect with --pipe"))
+		}
+	}
+	if name := r.codecFlags.name; name != "json" && name != "msgpack" {
+		return r.c.Bad("codec", errors.New("--pipe needs json or msgpack"))
+	}
+	if contrib.Pipe == nil {
+		return cli.Failf(cli.Usage, "this build has no replay --pipe")
+	}
+	return badOption(r.c, contrib.Pipe(ctx, r.c, func() (trainer.Job, error) {
+		job, err := r.learnFlags.job(r.c, &r.codecFlags)
+		job.Delay, job.PublishEvery, job.VersionEvery = r.delay, r.publishEvery, int(r.publishEvery)
+		return job, err
+	}), "")
+}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/contrib/inspect"
 )
 
 // keys lists the paths of all keys of a JSON object, but not those below any

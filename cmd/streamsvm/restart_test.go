@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/contrib/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
 )
 
 // A run that fails on its first record, or is killed before it, binds nobody: the run

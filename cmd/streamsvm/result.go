@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/compare"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/engine"
@@ -119,7 +120,7 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		Seconds: eval.Number(took.Seconds()), ExamplesPerSecond: eval.Number(float64(n.Labelled+n.Unlabelled) / took.Seconds()),
 		Delay: o.Delay, Prequential: e.Prequential().Final(), Test: test,
 		Train:     trainResult{Steps: rep.Step, Objective: eval.Number(rep.Objective), Certificate: eval.Number(rep.Certificate), Sample: rep.Sample},
-		StateHash: hash(h), tuned: e.Tuned(),
+		StateHash: describe.Hash(h), tuned: e.Tuned(),
 		Cuts: []cutResult{}, Warnings: warnings(e), labels: e.Labels(),
 	}
 	r.Prequential.Name(e.Classes())

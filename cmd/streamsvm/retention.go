@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/streamsvm/streamsvm/internal/app/doctor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -27,7 +26,7 @@ func watchAge(ctx context.Context, src stream.Source, cfg kafkaio.Config, topic 
 	if err != nil || config["message.timestamp.type"] == "LogAppendTime" {
 		return src
 	}
-	if keeps := doctor.Retention(config); keeps > 0 {
+	if keeps := kafkaio.Retention(config); keeps > 0 {
 		return &ageWatch{src, topic, keeps, log}
 	}
 	return src

@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
@@ -202,7 +202,7 @@ func TestPredictMapsColumns(t *testing.T) {
 
 // TestPredictBatch: one bad example of a request is an error of its own.
 func TestPredictBatch(t *testing.T) {
-	m, err := inspect.ReadModel(trainedOn(t, "01", zeroOne))
+	m, err := describe.ReadModel(trainedOn(t, "01", zeroOne))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -196,7 +196,7 @@ func (s *subscribe) form() string {
 // updateLine is what model follow --json prints.
 type updateLine struct {
 	Model string `json:"model"`
-	inspect.Update
+	describe.Update
 	Learner       string              `json:"learner"`
 	Received      modeltopic.Received `json:"received"` // since the update before
 	Kind          string              `json:"kind"`
@@ -208,7 +208,7 @@ type updateLine struct {
 func newUpdateLine(u *stream.Update, p *predictor.Predictor) updateLine {
 	info := p.Info()
 	return updateLine{
-		Model: u.Model, Update: inspect.NewUpdate(u), Learner: u.Learner,
+		Model: u.Model, Update: describe.NewUpdate(u), Learner: u.Learner,
 		Kind: string(info.Kind), Support: known(info.Support), Preprocessing: p.Preprocessing(), Options: p.Options(),
 	}
 }

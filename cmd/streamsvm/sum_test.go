@@ -53,7 +53,7 @@ func TestSum(t *testing.T) {
 	for _, set := range [][]string{{"--set", "features=64", "--set", "gamma=1"}, {"--set", "features=64", "--set", "loss=hinge"}} {
 		plan, dir := sumPlan(t, set...), t.TempDir()
 		const parts, records = 3, 3000
-		sketches := []string{"merge"}
+		sketches := []string{"sum"}
 		for part := range parts {
 			name := filepath.Join(dir, fmt.Sprint(part, ".libsvm"))
 			if part == 2 {
@@ -91,13 +91,12 @@ func TestSum(t *testing.T) {
 		if code != 0 || !strings.Contains(said, "31 unusable") {
 			t.Fatalf("exit code %d: %s", code, said)
 		}
-		code, model, said := streamsvm(t.Context(), "solve", save(t, "all.sketch", sketch))
+		code, model, said := streamsvm(t.Context(), "sum", "--solve", save(t, "all.sketch", sketch))
 		if code != 0 || !strings.Contains(said, "31 unusable") {
 			t.Fatalf("exit code %d: %s", code, said)
 		}
 		// Solving adds up sketches, too.
-		sketches[0] = "solve"
-		if _, direct, _ := streamsvm(t.Context(), sketches...); direct != model {
+		if _, direct, _ := streamsvm(t.Context(), append(sketches, "--solve")...); direct != model {
 			t.Error("merging before solving changes the model")
 		}
 		_, _, said = streamsvm(t.Context(), "predict", "--model", save(t, "model.ssm", model), filepath.Join(dir, "0.libsvm"))
@@ -128,15 +127,15 @@ func TestSumRefuses(t *testing.T) {
 		code cli.Code
 		says string
 	}{
-		{[]string{"sum", data}, cli.Usage, "--model"},
+		{[]string{"sum"}, cli.Usage, "--model"},
+		{[]string{"sum", data}, cli.Data, "not a sketch of streamsvm sum"},
 		{[]string{"sum", data, "--model", foreign}, cli.Usage, "does not learn from sums; lssvm does"},
 		{[]string{"sum", data, "--model", data}, cli.Data, data},
 		{[]string{"sum", bad, "--model", plan}, cli.Data, "--tolerance data"},
-		{[]string{"merge", a, b}, cli.Data, "the sketches are of different models"},
-		{[]string{"solve", a, b}, cli.Data, b + ": the sketches are of different models"},
-		{[]string{"solve", plan}, cli.Data, "not a sketch of streamsvm sum"},
-		{[]string{"solve", none}, cli.Data, "no examples"},
-		{[]string{"solve"}, cli.Usage, "SKETCH"},
+		{[]string{"sum", a, b}, cli.Data, "the sketches are of different models"},
+		{[]string{"sum", "--solve", a, b}, cli.Data, b + ": the sketches are of different models"},
+		{[]string{"sum", "--solve", plan}, cli.Data, "not a sketch of streamsvm sum"},
+		{[]string{"sum", "--solve", none}, cli.Data, "no examples"},
 	} {
 		code, out, said := streamsvm(t.Context(), test.args...)
 		if out != "" || code != int(test.code) || !strings.Contains(said, test.says) {

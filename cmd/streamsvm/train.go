@@ -18,6 +18,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/app/status"
@@ -27,7 +28,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -176,13 +177,13 @@ func (t *train) check(c *cli.Call) []error {
 		errs = append(errs, c.Bad("model-name", err))
 	}
 	bad(slices.Contains(t.topics, t.modelTopic), "model-topic", "%s is a topic of examples too", t.modelTopic)
-	if topic, ok := statetopic.Topic(t.checkpoint); ok {
+	if topic, ok := topiclog.StateTopic(t.checkpoint); ok {
 		bad(topic == "" || strings.ContainsAny(topic, "/ "), "checkpoint", "%q is not kafka://TOPIC", t.checkpoint)
 		bad(topic == t.modelTopic, "checkpoint", "%s is the model topic too", topic)
 		bad(slices.Contains(t.topics, topic), "checkpoint", "%s is a topic of examples too", topic)
 	}
 	if t.predictions != "" {
-		topic, ok := statetopic.Topic(t.checkpoint)
+		topic, ok := topiclog.StateTopic(t.checkpoint)
 		bad(!ok, "predictions-topic", "it needs --checkpoint kafka://TOPIC: predictions are written in one transaction with the checkpoints")
 		bad(t.predictions == topic || t.predictions == t.modelTopic || slices.Contains(t.topics, t.predictions), "predictions-topic", "%s holds examples, models or checkpoints", t.predictions)
 	}
@@ -414,7 +415,7 @@ func (t *train) summary(res trainer.Result) error {
 	var b strings.Builder
 	printPrequential(&b, t.e)
 	fmt.Fprintf(&b, "%s: %d records consumed = %d learned%s + %d sampled out + %d dead%s + %d waiting; %smodel version %d; state hash %s\n",
-		how, n.Consumed, n.Learned, bare, n.SampledOut, n.Dead, joined, n.Pending, no, res.Version, hash(h))
+		how, n.Consumed, n.Learned, bare, n.SampledOut, n.Dead, joined, n.Pending, no, res.Version, describe.Hash(h))
 	printJoin(&b, t.e.Join())
 	for line := range strings.Lines(b.String()) {
 		say(t.c, "%s", line)
@@ -430,7 +431,7 @@ func (l logHook) Dead(why *stream.RecordError) { l.log.Info("record refused", "e
 
 // Checkpointed implements trainer.HookCheckpointed.
 func (l logHook) Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration) {
-	l.log.Info("checkpoint", "path", path, "examples", h.Examples, "bytes", bytes, "took", took, "state_hash", hash(h.StateHash))
+	l.log.Info("checkpoint", "path", path, "examples", h.Examples, "bytes", bytes, "took", took, "state_hash", describe.Hash(h.StateHash))
 }
 
 // Published implements trainer.HookPublished.

@@ -82,7 +82,7 @@ func TestUsageErrors(t *testing.T) {
 	add("topic", "", "lst", "list x", "create", "create x --json", "list --partitions 2", "create x --partitions -1", "create x --topic-config y")
 	add("broker", "--addr nowhere", "--addr 127.0.0.1:99999", "--addr 192.0.2.1:9092", "--addr 0.0.0.0:9092", "--addr 9092")
 	add("model inspect", "", "--until 1 MODEL", "--model-topic=", "--model-topic m --model-name a/b "+away)
-	add("model", "exprt", "export", "export a b", "export MODEL --model-topic m "+away, "export MODEL --max-numbers 0", "export MODEL --max-numbers 1",
+	add("model", "exprt", "export", "export a b", "export MODEL --model-topic m "+away,
 		"export --model-topic m --model-name a/b "+away)
 	add("learners", "nobody", "scs --all=x")
 	add("config", "lnt", "lint", "lint DATA nosuch", "reference", "show nosuch", "show train x", "show train -- --nosuch", "show train -- --lateness 5", "show train -- extra")

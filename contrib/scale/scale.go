@@ -1,8 +1,7 @@
-// Package scale adds the commands sift, sum, merge and solve, for streams that one
-// trainer cannot keep up with. sift forwards only the records that a trainer still
-// learns from. sum accumulates the normal equations of a least-squares SVM over some of
-// the records, merge adds up such sketches, and solve makes the model from them. Import
-// it for its side effect.
+// Package scale adds the commands sift and sum, for streams that one trainer cannot keep
+// up with. sift forwards only the records that a trainer still learns from. sum
+// accumulates the normal equations of a least-squares SVM over some of the records, adds
+// up such sketches, and makes the model from them. Import it for its side effect.
 package scale
 
 import (
@@ -13,6 +12,6 @@ import (
 
 func init() {
 	contrib.Add(contrib.ScaleOut, func(w contrib.Wiring) []*cli.Command {
-		return []*cli.Command{siftCommand(w), sumCommand(w), mergeCommand(), solveCommand()}
+		return []*cli.Command{siftCommand(w), sumCommand(w)}
 	})
 }

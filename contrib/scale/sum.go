@@ -8,7 +8,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/contrib"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -16,46 +16,72 @@ import (
 
 func sumCommand(w contrib.Wiring) *cli.Command {
 	return &cli.Command{
-		Name: "sum", Args: "[FILE...]", Summary: "add up what a least-squares model needs to know of some records",
+		Name: "sum", Args: "[FILE...]", Summary: "add up what a least-squares model needs to know of records, and make it",
 		Text: `
 Reads files, recordings or standard input, and writes a sketch of them to standard
-output. streamsvm solve makes a model from the sketches of all records, so any
-number of processes or machines can each sum a part of them.
+output. Without --model, the FILEs are sketches, which are added up. With --solve, it
+writes the model of all their records instead. So any number of processes or machines
+can each sum a part of the records.
 
 --model is a model of the learner lssvm, trained on some of the records. Its
 preprocessing, options, labels and random features are used; its coefficients only
 with --set loss=hinge, where records outside its margin add nothing.
 --tolerance data counts records that cannot be used. To sum a range of a topic,
-save it with streamsvm copy first.`,
+save it with streamsvm copy first.
+
+With --set loss=hinge, --solve is one step of Newton's method. Give the sketches of all
+passes so far: it continues from the best one, and halves a step that did not go
+down. It prints the objective and the duality gap, and "converged" when the gap is
+less than a thousandth of the objective; the model is then that of the best pass.
+streamsvm model promote publishes the model to a model topic that exists.`,
 		Example: `
 streamsvm replay sample.jsonl --learner lssvm --model plan.ssm
 streamsvm sum --model plan.ssm monday.jsonl > monday.sketch
 streamsvm sum --model plan.ssm < tuesday.jsonl > tuesday.sketch
-streamsvm solve monday.sketch tuesday.sketch > model.ssm`,
-		Common: []string{"model", "tolerance", "codec"}, MaxArgs: -1,
+streamsvm sum --solve monday.sketch tuesday.sketch > model.ssm
+streamsvm model promote --model model.ssm --version 1 \
+    --model-topic models --model-name clicks --alias champion`,
+		Common: []string{"model", "solve", "tolerance", "codec"}, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var model, tolerance string
+			var solves bool
 			f.Group("Input", func() {
 				f.StringVar(&model, "model", "", "`FILE` with a model of lssvm")
 				f.Choice(&tolerance, "tolerance", "none", []string{"none", "data", "all"}, w.Tolerance)
 			})
+			f.Group("Output", func() {
+				f.BoolVar(&solves, "solve", false, "write the model of all records, instead of a sketch")
+			})
 			open := w.Files(f)
 			return func(ctx context.Context, c *cli.Call) error {
-				if model == "" {
-					return c.Bad("model", errors.New("no FILE is given"))
+				var list []*sketch // one for each plan
+				var err error
+				switch {
+				case model == "" && len(c.Args) == 0:
+					return c.Bad("model", errors.New("no FILE is given, nor sketches to add up"))
+				case model == "":
+					list, err = mergeFiles(c.Args)
+				default:
+					var s *sketch
+					s, err = sumFiles(ctx, c, open, model, tolerance != "none")
+					list = []*sketch{s}
 				}
-				s, err := sumFiles(ctx, c, open, model, tolerance != "none")
-				if err != nil {
+				switch {
+				case err != nil:
 					return err
+				case solves:
+					return writeModel(c, list)
+				case len(list) > 1:
+					return cli.Fail(cli.Data, errOtherPlan)
 				}
-				return s.write(c)
+				return list[0].write(c)
 			}
 		},
 	}
 }
 
 func sumFiles(ctx context.Context, c *cli.Call, open func(*cli.Call, *predictor.Version, []string) (stream.Source, contrib.Decode, error), model string, tolerate bool) (*sketch, error) {
-	p, err := inspect.ReadModel(model)
+	p, err := describe.ReadModel(model)
 	if err != nil {
 		return nil, err
 	}

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/contrib/broker"
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 	"github.com/streamsvm/streamsvm/internal/testkit/simkit"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
 // An outage during which a dead letter waits ends nothing, also where the checkpoints

@@ -66,7 +66,7 @@ type Config struct {
 	// MaxClasses bounds the number; 0 is DefaultMaxClasses.
 	Signature  codec.Signature
 	MaxClasses int
-	// Gate is the rule that chooses the champion, see compare.ParseRule; empty for no
+	// Gate is the rule that chooses the champion, see contrib/gate; empty for no
 	// gate.
 	Gate string
 	// VersionEvery is the number of examples between published versions, for learners
@@ -160,7 +160,7 @@ type Engine struct {
 	soft        *calibrate.OnlineSoftmax // for more than two; else nil
 	weighted    bool                     // an example had a weight other than 1
 	steps       uint64
-	promotion   Promotion          // nil without a gate
+	promotion   promote.Gate       // nil without a gate
 	published   *promote.Published // nil if not measured; no part of the state
 	clipsLogged int                // the log has reported the first so many clipped features; not part of the state
 
@@ -261,7 +261,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	if cfg.Gate != "" {
-		if e.promotion, err = promote.New(cfg.Gate, cfg.Task == algos.Regress, e.classes != nil, cfg.Signature.Schema); err != nil {
+		if e.promotion, err = newGate(cfg.Gate, cfg.Task == algos.Regress, e.classes != nil, cfg.Signature.Schema); err != nil {
 			return nil, err
 		}
 	}

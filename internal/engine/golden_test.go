@@ -24,7 +24,6 @@ var golden = map[string]string{
 	"sbp":      "f8b30aac994dff3c",
 	"tsgs3vm":  "44fc6570d59a20a4",
 	"dsg":      "ba69e5bbd6b89ce4",
-	"frs3vm":   "8b58f9b45838acef",
 	"lssvm":    "eea24741b39360a0",
 	"online":   "39b1e27021985ad3",
 	"l1smooth": "0238705ee33f9dce",
@@ -92,9 +91,6 @@ func small(spec algos.Spec) map[string]string {
 	for name, value := range map[string]string{"features": "256", "tuning": "100", "block": "64", "batch_unlabelled": "64"} {
 		if !spec.Takes(name) || name != "tuning" && spec.Kind != algos.Features {
 			continue
-		}
-		if name == "tuning" && spec.Name == "frs3vm" {
-			value = "0"
 		}
 		given[name] = value
 	}

@@ -2,55 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/compare"
-	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
-
-// Promotion chooses a champion among snapshots of the model. It is a function of the
-// stream and part of the state, and has no influence on what is learned. The engine
-// calls Warm, Add, Score, Due, Take and Fields; Run and Repromote call the others, in
-// order to let an alias stand for the champion. *promote.Gate implements it.
-type Promotion interface {
-	// Warm takes the examples of the warm-up.
-	Warm(warm []*stream.Example)
-	// Add takes an example as it came, before preprocessing, and keeps its vector until
-	// Score. Score is called before the learner learns from the examples added.
-	Add(x *stream.Example)
-	Score()
-	// Due reports whether Take is to be called after so many labelled examples, with all
-	// work done that is due by then.
-	Due(labelled uint64) bool
-	// Take may make a snapshot of p the challenger, and reports whether it has. p is nil
-	// if there is no model yet. about returns its Examples, Step, Offsets and Evaluation.
-	// If labels come late, arrived examples have arrived so far, and their Seq is at most
-	// that; else it is 0.
-	Take(labelled, arrived uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error)
-	// Fields describes the state. classes says that there are more than two classes.
-	Fields(f *state.Fields, classes bool)
-	// Report describes the present state to people.
-	Report() *promote.Report
-	// Notify sets what is called with each decision, and with the champion's decision on
-	// each labelled example.
-	Notify(decided func(promote.Decision), answered func(decision float64))
-
-	// Published says which version the challenger has been published as.
-	Published(version uint64, created time.Time)
-	// Changed reports whether there is a champion that Champion has not returned yet.
-	Changed() bool
-	// Champion returns the champion as an update without model name and epoch, nil if its
-	// version is not known, and why it is the champion.
-	Champion() (*stream.Update, stream.Promotion, error)
-	// Meta returns what a checkpoint keeps besides the state, Resume takes it back.
-	Meta() string
-	Resume(meta string) error
-}
 
 // MetaGate is the name under which a snapshot keeps Promotion.Meta.
 const MetaGate = "gate"
@@ -59,6 +18,24 @@ const MetaGate = "gate"
 type Champions struct {
 	Promoter stream.Promoter
 	Alias    string
+}
+
+// errNoGate says that contrib/gate has not been imported.
+var errNoGate = errors.New("this build has no gate: package contrib/gate does")
+
+func newGate(rule string, regress, classes bool, schema string) (promote.Gate, error) {
+	if promote.New == nil {
+		return nil, errNoGate
+	}
+	return promote.New(rule, regress, classes, schema)
+}
+
+// CheckGate returns what is wrong with a rule of Config.Gate.
+func CheckGate(rule string, regress bool) error {
+	if promote.Check == nil {
+		return errNoGate
+	}
+	return promote.Check(rule, regress)
 }
 
 // Gate describes the gate; nil if there is none.
@@ -102,7 +79,11 @@ func (e *Engine) promotionFields(f *state.Fields) {
 		return
 	}
 	if p == nil { // read the state, and drop it
-		p, _ = promote.New(compare.Auto, e.cfg.Task == algos.Regress, e.classes != nil, "")
+		var err error
+		if p, err = newGate("auto", e.cfg.Task == algos.Regress, e.classes != nil, ""); err != nil {
+			f.Fail("gate", err)
+			return
+		}
 	}
 	f.Group("gate", func(f *state.Fields) { p.Fields(f, e.classes != nil) })
 }

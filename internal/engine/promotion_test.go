@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/compare"
+	"github.com/streamsvm/streamsvm/contrib/gate"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
@@ -193,7 +193,7 @@ func TestBadStretch(t *testing.T) {
 	}
 	for _, from := range starts {
 		cfg := config(t, "adaptive") // which follows a change within some hundred examples
-		cfg.Gate, cfg.VersionEvery = compare.Auto, 100
+		cfg.Gate, cfg.VersionEvery = gate.Auto, 100
 		stretch := [2]int{from, from + 5000}
 		items := planes(30000, 9, stretch)
 		part := func(i int) int {
@@ -210,7 +210,7 @@ func TestBadStretch(t *testing.T) {
 		e := newEngine(t, cfg)
 		var snapshots, live shares
 		var served []float64
-		rule, err := compare.ParseRule(compare.Auto, false, false)
+		rule, err := gate.ParseRule(gate.Auto, false, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestBadStretch(t *testing.T) {
 		var decisions []promote.Decision
 		e.promotion.Notify(func(d promote.Decision) {
 			decisions = append(decisions, d)
-			if d.Verdict == string(compare.Promote) && d.Model > uint64(from)+50 && d.Model < uint64(stretch[1])+300 {
+			if d.Verdict == string(gate.Promote) && d.Model > uint64(from)+50 && d.Model < uint64(stretch[1])+300 {
 				t.Errorf("stretch from %d: %v", from, d)
 			}
 		}, func(f float64) { served = append(served, f) })
@@ -261,15 +261,15 @@ func TestBadStretch(t *testing.T) {
 // what the learner said before learning, since the last promotion, and promotes
 // the model of the moment.
 type prequentialGate struct {
-	rule     compare.Rule
+	rule     gate.Rule
 	champion *pipeline.Pipeline
-	trial    compare.ChampionTest
+	trial    gate.ChampionTest
 }
 
 func (g *prequentialGate) next(e *Engine, x stream.Vec, f, p, y float64) (said float64) {
 	said = math.NaN()
 	square := func(p float64) float64 { return (p - oneIf(y > 0)) * (p - oneIf(y > 0)) }
-	l := compare.Losses{Challenger: square(p), Baseline: 1}
+	l := gate.Losses{Challenger: square(p), Baseline: 1}
 	if g.champion != nil {
 		d := make([]float64, 1)
 		g.champion.Decisions(d, []stream.Vec{x})
@@ -281,11 +281,11 @@ func (g *prequentialGate) next(e *Engine, x stream.Vec, f, p, y float64) (said f
 	}
 	g.trial.Add(&g.rule, l, 1)
 	v, _ := g.trial.Verdict(&g.rule, g.champion != nil, 1, nil, func() string { return "" })
-	if v == compare.Wait {
+	if v == gate.Wait {
 		return said
 	}
-	g.trial = compare.ChampionTest{}
-	if v == compare.Promote {
+	g.trial = gate.ChampionTest{}
+	if v == gate.Promote {
 		data, err := e.Predictor().AppendBinary(nil)
 		if err == nil {
 			g.champion, err = pipeline.Decode(data)

@@ -126,12 +126,12 @@ func (p *Published) predict() {
 	if len(p.requests) == 0 {
 		return
 	}
-	a := predict(p.version.pipe, p.xs)
+	a := Predict(p.version.pipe, p.xs)
 	for i, f := range p.requests {
-		f.decision, f.probability = a.of(i)
-		if a.k > 1 && a.pipe.Softmax != nil {
-			f.classes = make([]float64, a.k)
-			a.pipe.Softmax.Probabilities(f.classes, a.v[i*a.k:(i+1)*a.k])
+		f.decision, f.probability = a.Of(i)
+		if a.K > 1 && a.Pipe.Softmax != nil {
+			f.classes = make([]float64, a.K)
+			a.Pipe.Softmax.Probabilities(f.classes, a.V[i*a.K:(i+1)*a.K])
 		}
 		f.made = true
 	}

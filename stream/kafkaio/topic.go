@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -174,4 +176,14 @@ func Bounds(ctx context.Context, cfg Config, ps []stream.Partition, maxDown time
 		return err
 	})
 	return first, end, err
+}
+
+// Retention returns how long a topic with these settings keeps records; 0 is
+// forever.
+func Retention(config map[string]string) time.Duration {
+	ms, err := strconv.ParseInt(config["retention.ms"], 10, 64)
+	if !strings.Contains(config["cleanup.policy"], "delete") || err != nil || ms < 0 || ms > int64(1<<63-1)/int64(time.Millisecond) {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
 }

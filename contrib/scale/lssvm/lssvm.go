@@ -31,7 +31,7 @@ type options struct {
 	Kernel   string  `opt:"kernel" default:"rbf" enum:"rbf,laplacian" doc:"exp(-gamma |x-z|^2), or exp(-gamma |x-z|) with the l1 norm"`
 	Gamma    float64 `opt:"gamma" default:"auto" range:"(0,1e12]" auto:"1/median distance of the first examples" tune:"log 0.01 30" doc:"kernel width"`
 	Features int     `opt:"features" default:"1024" range:"[1,16320]" doc:"random features; memory and time grow with the square"`
-	Loss     string  `opt:"loss" default:"squares" enum:"squares,hinge" doc:"what passes of streamsvm sum and solve minimise: squares, in one, or the squared hinge, from the least squares that training gives"`
+	Loss     string  `opt:"loss" default:"squares" enum:"squares,hinge" doc:"what passes of streamsvm sum minimise: squares, in one, or the squared hinge, from the least squares that training gives"`
 
 	Refresh float64 `opt:"refresh" fixed:"0.05" range:"(0,100]"` // arrivals between solutions, as a multiple of the examples at the last one; never fewer than half the features
 }

@@ -14,9 +14,10 @@ import (
 
 // Headings under which --help lists commands of contrib.
 const (
-	TryOut   = "Try it out"
-	Topics   = "Topics and records"
-	ScaleOut = "Scale out"
+	TryOut       = "Try it out"
+	Troubleshoot = "Prepare and troubleshoot"
+	Topics       = "Topics and records"
+	ScaleOut     = "Scale out"
 )
 
 var commands = map[string][]func(Wiring) []*cli.Command{}
@@ -44,6 +45,8 @@ type Wiring struct {
 	Group func(f *cli.Flags) func(c *cli.Call) (*Group, error)
 	// Kafka is for connections to brokers.
 	Kafka func(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error)
+	// Train is for the settings of train.
+	Train func(f *cli.Flags) func(c *cli.Call) (*Plan, error)
 	// Tolerance describes the flag --tolerance.
 	Tolerance string
 	// Exit gives errors of kafkaio their exit codes.

@@ -30,9 +30,6 @@ func Conformance(t *testing.T, specs []algos.Spec) {
 				if preset == "default" {
 					few["tuning"] = "100"
 				}
-				if spec.Name == "frs3vm" {
-					few["tuning"] = "0" // it chooses as tsgs3vm does, but with stochastic steps to convergence
-				}
 				for name, v := range few {
 					if spec.Takes(name) && spec.Kind == algos.Features {
 						options[name] = v
@@ -60,9 +57,6 @@ func Classes(t *testing.T, specs []algos.Spec) {
 		t.Run(spec.Name, func(t *testing.T) {
 			options := map[string]string{}
 			few := map[string]string{"features": "128", "block": "32", "batch_unlabelled": "32", "tuning": "100"}
-			if spec.Name == "frs3vm" {
-				few["tuning"] = "0"
-			}
 			for name, v := range few {
 				if spec.Takes(name) && spec.Kind == algos.Features {
 					options[name] = v
@@ -100,10 +94,6 @@ func liveOptions(spec algos.Spec) (int, map[string]string) {
 		// The last iterate of a linear model with three features moves by points at
 		// the default rate; the tuner would choose a smaller one.
 		options["rate"] = "0.1"
-	case "frs3vm":
-		// With c, lambda falls as 1/n, and steps of 256 labels at a time do not
-		// catch up with that before Finish.
-		options["lambda"] = "0.01"
 	}
 	return n, options
 }

@@ -300,7 +300,7 @@ class _Estimator(BaseEstimator):
         self._learn(rows, [_plain(y)])
 
     def _scores(self, x: Any) -> F64:
-        """A line for each row; see cmd/streamsvm/pipe.go."""
+        """A line for each row; see contrib/pipe/pipe.go."""
         check_is_fitted(self)
         rows, _ = self._rows(x)
         out = [np.frombuffer(self._call("p", b"".join(parts), start), "<f8") for start, parts in rows.frames("", None)]

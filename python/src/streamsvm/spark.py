@@ -401,7 +401,7 @@ class Classifier(Estimator, _Params, HasAggregationDepth, HasMaxIter, HasSeed, D
                 sketches = records.mapInArrow(_summing(plan.read_bytes()), "sketch binary").rdd.map(lambda r: bytes(r[0]))
                 passes.append(f"{d}/{i}.sketch")
                 Path(passes[-1]).write_bytes(sketches.treeReduce(_merge, self.getAggregationDepth()))
-                data, summary = _filter("solve", *passes)
+                data, summary = _filter("sum", "--solve", *passes)
                 plan.write_bytes(data)
                 if self.getOrDefault("options").get("loss") != "hinge" or "converged" in summary:
                     break
@@ -513,7 +513,7 @@ def _merge(a: bytes, b: bytes) -> bytes:
     with tempfile.TemporaryDirectory() as d:
         for name, data in (("a", a), ("b", b)):
             (Path(d) / name).write_bytes(data)
-        return _filter("merge", f"{d}/a", f"{d}/b")[0]
+        return _filter("sum", f"{d}/a", f"{d}/b")[0]
 
 
 def _filter(command: str, *args: str, records: Iterator[pa.Array] = iter(())) -> tuple[bytes, str]:

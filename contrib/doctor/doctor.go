@@ -13,73 +13,35 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/reach"
-	"github.com/streamsvm/streamsvm/stream/codec"
-	"github.com/streamsvm/streamsvm/stream/kafkaio"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
-	"github.com/streamsvm/streamsvm/trainer"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// Plan is what train would do with a cluster. Empty fields are not used.
-type Plan struct {
-	Code   func(error) cli.Code // the exit code of train for an error
-	Kafka  kafkaio.Config
-	User   string // of Kafka.SASL
-	Secure bool   // Apache Kafka's own tools need a file of settings to connect
-
-	Topics         []string // of examples
-	Labels         string   // topic of labels that come on their own
-	Partitions     []int32  // of Topics; none is all
-	Start          string   // where a first start begins
-	ModelTopic     string
-	Model          string // its name there
-	MaxRecordBytes int    // of a record in ModelTopic
-	DeadLetters    string // suffix of topics
-	Predictions    string // topic of the trainer's own predictions
-	Group          string // in which progress is committed
-	Checkpoint     string // directory, or kafka://TOPIC
-	Retain         int    // checkpoints to keep
-
-	Settings []error                // what is wrong with the settings
-	Summary  string                 // what the settings are if nothing is wrong
-	Learner  *trainer.Options       // nil if the settings are wrong
-	Source   *kafkaio.SourceOptions // likewise
-	Codec    string                 // name of the codec of the records
-	Format   codec.Options
-	Registry func(context.Context) error // asks the schema registry whether it answers; may be nil
-	Tolerant bool                        // records that cannot be read do not end the run
-	// SkipTombstones says that records without a value are skipped.
-	SkipTombstones bool
-	// Exports check, by the name of a form, whether models of events with a schema can
-	// be exported. RequireExport names the form that train insists on.
-	Exports       map[string]func(schema string) error
-	RequireExport string
-	// Train returns the command line of train with other settings; an empty one is
-	// left out.
-	Train func(change map[string]string) string
-}
+// plan is what train would do with a cluster.
+type plan struct{ contrib.Plan }
 
 // reads lists the topics that are read.
-func (p *Plan) reads() []string {
+func (p *plan) reads() []string {
 	if p.Labels == "" {
 		return p.Topics
 	}
 	return append(slices.Clone(p.Topics), p.Labels)
 }
 
-// Severity of a finding.
-type Severity string
+// severity of a finding.
+type severity string
 
 // The severities.
 const (
-	Fine    Severity = "ok"
-	Warning Severity = "warn"
-	Failure Severity = "FAIL"
+	fine    severity = "ok"
+	warning severity = "warn"
+	failure severity = "FAIL"
 )
 
-// Finding is what a check has found.
-type Finding struct {
-	Severity
+// finding is what a check has found.
+type finding struct {
+	severity
 	// Subject is what the finding is about, Text what is found.
 	Subject, Text string
 	// Remedy is what to do or type; empty where nothing need be done.
@@ -88,9 +50,9 @@ type Finding struct {
 	Code cli.Code
 }
 
-// Print writes the finding in one line, and one for each of the remedy.
-func (f Finding) Print(w io.Writer) {
-	fmt.Fprintf(w, "%-4s  %s: %s\n", f.Severity, f.Subject, f.Text)
+// print writes the finding in one line, and one for each of the remedy.
+func (f finding) print(w io.Writer) {
+	fmt.Fprintf(w, "%-4s  %s: %s\n", f.severity, f.Subject, f.Text)
 	if f.Remedy != "" {
 		fmt.Fprintf(w, "      -> %s\n", strings.ReplaceAll(f.Remedy, "\n", "\n         "))
 	}
@@ -98,22 +60,22 @@ func (f Finding) Print(w io.Writer) {
 
 // checks tries everything that the plan needs.
 type checks struct {
-	*Plan
+	*plan
 	conn   *reach.Broker // nil if no broker can be reached
-	failed []Finding
-	report func(Finding)
+	failed []finding
+	report func(finding)
 }
 
 func (d *checks) ok(subject, format string, args ...any) {
-	d.report(Finding{Fine, subject, fmt.Sprintf(format, args...), "", cli.OK})
+	d.report(finding{fine, subject, fmt.Sprintf(format, args...), "", cli.OK})
 }
 
 func (d *checks) warn(subject, text, remedy string) {
-	d.report(Finding{Warning, subject, text, remedy, cli.OK})
+	d.report(finding{warning, subject, text, remedy, cli.OK})
 }
 
 func (d *checks) fail(code cli.Code, subject, text, remedy string) {
-	f := Finding{Failure, subject, text, remedy, code}
+	f := finding{failure, subject, text, remedy, code}
 	d.failed = append(d.failed, f)
 	d.report(f)
 }
@@ -122,11 +84,11 @@ func (d *checks) unavailable(subject, text, remedy string) {
 	d.fail(cli.Unavailable, subject, text, remedy)
 }
 
-// Examine runs all checks, as far as one makes sense after another. Every
+// examine runs all checks, as far as one makes sense after another. Every
 // finding is reported at once; those that are failures are returned. The error
 // is that of ctx.
-func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, error) {
-	d := &checks{Plan: p, report: report}
+func examine(ctx context.Context, p *plan, report func(finding)) ([]finding, error) {
+	d := &checks{plan: p, report: report}
 	for _, err := range p.Settings {
 		d.fail(d.Code(err), "settings", strings.ReplaceAll(err.Error(), "\n", "; "), "")
 	}
@@ -147,7 +109,7 @@ func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, err
 	reachable := d.advertised(ctx, cluster)
 	readable := d.inputs(ctx, cluster)
 	d.outputs(ctx)
-	if topic, ok := statetopic.Topic(d.Checkpoint); ok {
+	if topic, ok := topiclog.StateTopic(d.Checkpoint); ok {
 		snap = d.stateTopic(ctx, topic)
 	}
 	d.transactions(ctx, cluster)

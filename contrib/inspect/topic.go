@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/predictor"
-	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
@@ -57,36 +56,9 @@ type claim struct {
 }
 
 type newestModel struct {
-	Update
+	describe.Update
 	modelInfo
 	Damage string `json:"damage,omitempty"` // why it cannot be decoded
-}
-
-// Update is what a complete update of a model says about itself.
-type Update struct {
-	Version    uint64                 `json:"version"`
-	Epoch      uint64                 `json:"epoch"`
-	Step       uint64                 `json:"step"`
-	Examples   uint64                 `json:"examples"`
-	Created    time.Time              `json:"created"`
-	Bytes      int                    `json:"bytes"`
-	Hash       string                 `json:"hash"`
-	Offsets    []Partition            `json:"offsets"`
-	Evaluation map[string]eval.Number `json:"evaluation"`
-}
-
-// NewUpdate describes u.
-func NewUpdate(u *stream.Update) Update {
-	return Update{u.Version, u.Epoch, u.Step, u.Examples, u.Created, len(u.Payload), hash(u.Hash), Positions(u.Offsets), Measures(u.Evaluation)}
-}
-
-// Measures returns measures by name.
-func Measures(list []stream.Measure) map[string]eval.Number {
-	byName := map[string]eval.Number{}
-	for _, m := range list {
-		byName[m.Name] = eval.Number(m.Value)
-	}
-	return byName
 }
 
 type heldUpdate struct {
@@ -119,8 +91,8 @@ type promotion struct {
 	Previous uint64    `json:"previous"` // version; 0 is none
 }
 
-// Topic describes a model topic. An error about damage comes with the description.
-func Topic(t *modeltopic.Contents) (*Description, error) {
+// describeTopic describes a model topic. An error about damage comes with the description.
+func describeTopic(t *modeltopic.Contents) (*Description, error) {
 	d := &Description{Path: t.Topic, Kind: "model topic", Topic: &topicDescription{
 		Records: t.Records, Tombstones: t.Tombstones, Rejected: t.Rejected,
 		Partitions: []topicPartition{}, Rejections: []rejection{}, Models: []topicModel{},
@@ -160,7 +132,7 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 	for _, u := range c.Updates {
 		h := heldUpdate{
 			Kind: string(u.Kind), Version: u.Version, Base: u.Base, Epoch: u.Epoch, Step: u.Step, Examples: u.Examples, Created: u.Created,
-			Bytes: u.Size, Hash: hash(u.Hash), Verified: u.Verified, Chunks: u.Chunks, Held: u.Held,
+			Bytes: u.Size, Hash: describe.Hash(u.Hash), Verified: u.Verified, Chunks: u.Chunks, Held: u.Held,
 			Partition: u.Partition.ID, First: u.First, Last: u.Last, State: string(u.State), SignedBy: u.SignedBy,
 		}
 		if p := u.Promotion; p != nil {
@@ -175,7 +147,7 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 	if u == nil {
 		return m
 	}
-	m.Newest = &newestModel{Update: NewUpdate(u), modelInfo: modelInfo{Learner: u.Learner}}
+	m.Newest = &newestModel{Update: describe.NewUpdate(u), modelInfo: modelInfo{Learner: u.Learner}}
 	p, err := predictor.Decode(u.Payload)
 	if err != nil {
 		m.Newest.Damage = err.Error()

@@ -1,19 +1,18 @@
-package promote
+package gate
 
 import (
 	"errors"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Fields implements engine.Promotion. A state that was written with another rule keeps
+// Fields implements promote.Gate. A state that was written with another rule keeps
 // its champion, and the next challenger starts a new trial.
-func (g *Gate) Fields(f *state.Fields, classes bool) {
+func (g *gate) Fields(f *state.Fields, classes bool) {
 	if f.Decoding() {
 		g.classes, g.constant.classes = classes, classes
 		g.served, g.measures = g.noMeasures(), g.noMeasures()
@@ -51,7 +50,7 @@ func (g *Gate) Fields(f *state.Fields, classes bool) {
 			f.Fail("scale", errors.New("there is none"))
 		}
 		if rule != g.rule.String() {
-			g.challenger, g.rollback = nil, compare.RollbackTest{}
+			g.challenger, g.rollback = nil, RollbackTest{}
 		}
 	}
 }

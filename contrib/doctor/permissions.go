@@ -3,14 +3,15 @@ package doctor
 import (
 	"strings"
 
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// Grant is a permission on one resource, in the words of kafka-acls.sh.
-type Grant struct {
+// grant is a permission on one resource, in the words of kafka-acls.sh.
+type grant struct {
 	Resource, Name string // topic, group or transactional-id
 	Operations     string // separated by spaces
 	Prefix         bool   // Name is the beginning of names
@@ -22,23 +23,23 @@ const (
 )
 
 // onTopics returns grants on topics; an empty name is none.
-func onTopics(operations string, names ...string) (out []Grant) {
+func onTopics(operations string, names ...string) (out []grant) {
 	for _, name := range names {
 		if name != "" {
-			out = append(out, Grant{"topic", name, operations, false})
+			out = append(out, grant{"topic", name, operations, false})
 		}
 	}
 	return out
 }
 
-func onID(id string) Grant { return Grant{"transactional-id", id, "Write", false} }
+func onID(id string) grant { return grant{"transactional-id", id, "Write", false} }
 
 // grantsOnTransactions returns the grants on the ids under which models, checkpoints
 // and dead letters are written. Whoever holds them can stop the trainer that writes.
-func (p *Plan) grantsOnTransactions() (out []Grant) {
+func (p *plan) grantsOnTransactions() (out []grant) {
 	if p.ModelTopic != "" {
 		out = append(out, onID(modeltopic.TransactionalID(p.ModelTopic, p.Model)))
-	} else if topic, ok := statetopic.Topic(p.Checkpoint); ok {
+	} else if topic, ok := topiclog.StateTopic(p.Checkpoint); ok {
 		out = append(out, onID(statetopic.TransactionalID(topic, p.Model)))
 	}
 	if letters := p.letters(); len(letters) > 0 {
@@ -50,7 +51,7 @@ func (p *Plan) grantsOnTransactions() (out []Grant) {
 }
 
 // letters lists the topics of dead letters.
-func (p *Plan) letters() (names []string) {
+func (p *plan) letters() (names []string) {
 	for _, name := range p.reads() {
 		if p.DeadLetters != "" {
 			names = append(names, name+p.DeadLetters)
@@ -59,32 +60,32 @@ func (p *Plan) letters() (names []string) {
 	return names
 }
 
-// GrantsToTrain returns what train needs.
-func (p *Plan) GrantsToTrain() []Grant {
+// grantsToTrain returns what train needs.
+func (p *plan) grantsToTrain() []grant {
 	out := append(onTopics(toRead, p.reads()...), onTopics(toKeep, p.ModelTopic)...)
-	if topic, ok := statetopic.Topic(p.Checkpoint); ok {
+	if topic, ok := topiclog.StateTopic(p.Checkpoint); ok {
 		out = append(out, onTopics(toKeep, topic)...)
 	}
 	out = append(out, onTopics("Write Create", p.Predictions)...)
 	out = append(append(out, onTopics(toKeep, p.letters()...)...), p.grantsOnTransactions()...)
 	if p.Group != "" {
-		out = append(out, Grant{"group", p.Group, toRead, false})
+		out = append(out, grant{"group", p.Group, toRead, false})
 	}
 	return out
 }
 
-// GrantsToPredict returns what predict and model follow need. The topics may be "".
-func (p *Plan) GrantsToPredict(predictions, errors string) []Grant {
+// grantsToPredict returns what predict and model follow need. The topics may be "".
+func (p *plan) grantsToPredict(predictions, errors string) []grant {
 	out := append(onTopics(toRead, p.Topics...), onTopics(toRead, p.ModelTopic)...)
 	out = append(append(out, onTopics("Write Create", predictions)...), onTopics("Write Create DescribeConfigs", errors)...)
 	if p.Group != "" { // transactions of every member
-		out = append(out, Grant{"group", p.Group, toRead, false}, Grant{"transactional-id", p.Group + "-", "Write Describe", true})
+		out = append(out, grant{"group", p.Group, toRead, false}, grant{"transactional-id", p.Group + "-", "Write Describe", true})
 	}
 	return out
 }
 
-// GrantsToPromote returns what model promote and rollback need, for all aliases.
-func (p *Plan) GrantsToPromote() []Grant {
+// grantsToPromote returns what model promote and rollback need, for all aliases.
+func (p *plan) grantsToPromote() []grant {
 	if p.ModelTopic == "" {
 		return nil
 	}
@@ -93,20 +94,20 @@ func (p *Plan) GrantsToPromote() []Grant {
 	return append(onTopics("Read Write", p.ModelTopic), aliases)
 }
 
-// GrantsToReplay returns what dlq list and dlq replay need, without --to.
-func (p *Plan) GrantsToReplay() (out []Grant) {
+// grantsToReplay returns what dlq list and dlq replay need, without --to.
+func (p *plan) grantsToReplay() (out []grant) {
 	for i, letters := range p.letters() {
 		out = append(append(out, onTopics(toRead, letters)...), onTopics("Write DescribeConfigs", p.reads()[i])...)
 	}
 	if out != nil {
-		out = append(out, Grant{"group", p.Group, toRead, false})
+		out = append(out, grant{"group", p.Group, toRead, false})
 	}
 	return out
 }
 
-// Command returns the command that gives the grant to the principal, such as
+// command returns the command that gives the grant to the principal, such as
 // User:trainer.
-func (p *Plan) Command(principal string, g Grant) string {
+func (p *plan) command(principal string, g grant) string {
 	s := p.tool("kafka-acls.sh") + " --add --allow-principal " + cli.Quote(principal)
 	for op := range strings.FieldsSeq(g.Operations) {
 		s += " --operation " + op
@@ -118,17 +119,17 @@ func (p *Plan) Command(principal string, g Grant) string {
 	return s
 }
 
-// grant returns the command that gives the grant to the present user.
-func (p *Plan) grant(resource, name, operations string) string {
+// toUser returns the command that gives the grant to the present user.
+func (p *plan) toUser(resource, name, operations string) string {
 	user := p.User
 	if user == "" {
 		user = "..."
 	}
-	return p.Command("User:"+user, Grant{resource, name, operations, false})
+	return p.command("User:"+user, grant{resource, name, operations, false})
 }
 
 // tool returns the beginning of a command of Apache Kafka's for this cluster.
-func (p *Plan) tool(name string) string {
+func (p *plan) tool(name string) string {
 	s := name + " --bootstrap-server " + strings.Join(p.Kafka.Brokers, ",")
 	if p.Secure {
 		s += " --command-config admin.properties"
@@ -137,6 +138,6 @@ func (p *Plan) tool(name string) string {
 }
 
 // alter returns the command that changes a setting of a topic.
-func (p *Plan) alter(topic, setting string) string {
+func (p *plan) alter(topic, setting string) string {
 	return p.tool("kafka-configs.sh") + " --alter --entity-type topics --entity-name " + topic + " --add-config " + setting
 }

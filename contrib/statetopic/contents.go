@@ -76,10 +76,12 @@ func (c *contents) fold(r *stream.Record) kind {
 }
 
 // place is kafka://TOPIC/NAME/SLOT.
-func (c *contents) place(slot int) string { return fmt.Sprintf("%s/%s/%d", URL(c.topic), c.name, slot) }
+func (c *contents) place(slot int) string {
+	return fmt.Sprintf("%s/%s/%d", topiclog.StateURL(c.topic), c.name, slot)
+}
 
 // path names a part of the topic in errors.
-func (c *contents) path() string { return URL(c.topic) + " partition 0, " + c.name }
+func (c *contents) path() string { return topiclog.StateURL(c.topic) + " partition 0, " + c.name }
 
 func (c *contents) fail(part string, err error) error {
 	reason := checkpoint.ErrCorrupt

@@ -1,7 +1,10 @@
-// Package promote is the champion/challenger gate of a trainer. It takes snapshots of
-// the model, tests them on later examples with package compare, and says which one the
-// alias of the champion should stand for.
-package promote
+// Package gate is the champion/challenger gate of a trainer. It takes snapshots of the
+// model, tests them on later examples, and says which one the alias of the champion
+// should stand for. Import it for its side effect: trainer.Options.Gate then has a rule.
+//
+// Rule, ChampionTest, RollbackTest and ConfidenceSequence are of use without a trainer
+// too. Their Fields methods describe the state for package checkpoint/state.
+package gate
 
 import (
 	"fmt"
@@ -9,15 +12,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Gate holds a champion and a challenger, both snapshots of the model, and has them
+// gate holds a champion and a challenger, both snapshots of the model, and has them
 // predict every labelled example that comes after they were taken. The learner itself is
 // not compared: what it predicted earlier is no evidence about the model that it has
 // become since, which may have learned from wrong labels. Both are compared as they are
@@ -29,17 +32,17 @@ import (
 // it. A challenger is taken only when the number of labelled examples passes a multiple
 // of grid and all work that is due by then has been done. So it does not depend on
 // timing or on how the stream is cut into batches.
-type Gate struct {
-	rule    compare.Rule
+type gate struct {
+	rule    Rule
 	grid    uint64
 	at      uint64 // labelled examples/grid when a challenger was last due
 	regress bool
 	classes bool // more than two
 
 	champion, challenger, before *snapshot // nil if there is none
-	trial                        compare.ChampionTest
+	trial                        ChampionTest
 	measures                     *eval.Prequential // of the challenger, over its trial
-	rollback                     compare.RollbackTest
+	rollback                     RollbackTest
 	served                       *eval.Prequential // of the champions, each while it was one
 	constant                     constant
 	scale                        float64           // what a loss of 1 stands for in a regression; 0 until a challenger is taken
@@ -54,7 +57,7 @@ type Gate struct {
 	why      string           // the challenger is not promoted yet
 	settled  uint64           // changes of the champion that have been published
 	previous uint64           // the version that the alias stood for then
-	decided  func(Decision)
+	decided  func(promote.Decision)
 	answered func(decision float64)
 }
 
@@ -78,67 +81,29 @@ func (s *snapshot) id() uint64 {
 	return s.examples
 }
 
-// Decision is what the gate has decided about a challenger or the champion.
-type Decision struct {
-	// At is the number of labelled examples so far. Model is that at which the model
-	// in question was taken: the one promoted or rejected, or the one that comes back.
-	At    uint64 `json:"at"`
-	Model uint64 `json:"model"`
-	// Verdict is promoted, rejected or demoted.
-	Verdict string `json:"verdict"`
-	Why     string `json:"why"`
-	// Examples is the number of examples of the comparison. Gain is by how much the
-	// champion's mean loss was higher, with bounds Low and High.
-	Examples uint64      `json:"examples"`
-	Gain     eval.Number `json:"gain"`
-	Low      eval.Number `json:"low"`
-	High     eval.Number `json:"high"`
-	// Loss is the mean loss of the model, Baseline that of the constant prediction.
-	Loss     eval.Number `json:"loss"`
-	Baseline eval.Number `json:"baseline"`
-}
-
-// String describes the decision in a sentence. Checkpoints hold it.
-func (d Decision) String() string {
-	s := fmt.Sprintf("at %d: the model of %d examples is %s: %s", d.At, d.Model, d.Verdict, d.Why)
-	if d.Gain == d.Gain {
-		s += fmt.Sprintf("; gain %.4f, %.4f to %.4f, on %d examples", d.Gain, d.Low, d.High, d.Examples)
+func init() {
+	promote.New = func(text string, regress, classes bool, schema string) (promote.Gate, error) {
+		g, err := newGate(text, regress, classes, schema)
+		if err != nil {
+			return nil, err // a nil *gate would not be a nil interface
+		}
+		return g, nil
 	}
-	return s
+	promote.Check = func(text string, regress bool) error {
+		_, err := ParseRule(text, regress, false)
+		return err
+	}
 }
 
-// Report describes the present state of the gate.
-type Report struct {
-	Rule string `json:"rule"`
-	// Champion and Challenger are the numbers of labelled examples after which they
-	// were taken, 0 if there is none.
-	Champion   uint64 `json:"champion"`
-	Challenger uint64 `json:"challenger"`
-	// These describe the trial, as in Decision; NaN without a challenger.
-	Examples uint64      `json:"examples"`
-	Gain     eval.Number `json:"gain"`
-	Low      eval.Number `json:"low"`
-	High     eval.Number `json:"high"`
-	Waits    string      `json:"waits"` // why the challenger is not promoted yet
-	// Decisions so far.
-	Promotions uint64 `json:"promotions"`
-	Rejections uint64 `json:"rejections"`
-	Demotions  uint64 `json:"demotions"`
-	// Served measures the predictions of the champions, each while it was one, on the
-	// labelled examples since the first promotion. ServedExamples is their number.
-	Served         eval.Measures `json:"served"`
-	ServedExamples uint64        `json:"served_examples"`
-}
-
-// New returns a gate with the rule that compare.ParseRule reads from text. classes says
+// newGate returns a gate with the rule that ParseRule reads from text. classes says
 // that there are more than two classes. schema is that of events, "" for vectors.
-func New(text string, regress, classes bool, schema string) (*Gate, error) {
-	rule, err := compare.ParseRule(text, regress, classes)
+func newGate(text string, regress, classes bool, schema string) (*gate, error) {
+	rule, err := ParseRule(text, regress, classes)
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
 	}
-	g := &Gate{rule: rule, grid: max(100, uint64(rule.Examples)/5), regress: regress, classes: classes}
-	g.constant = constant{regress: regress, classes: classes, error: rule.Measure == compare.Error}
+	g := &gate{rule: rule, grid: max(100, uint64(rule.Examples)/5), regress: regress, classes: classes}
+	g.constant = constant{regress: regress, classes: classes, error: rule.Measure == Error}
 	g.served, g.measures = g.noMeasures(), g.noMeasures()
 	if schema != "" {
 		s, err := events.Parse(schema)
@@ -151,7 +116,7 @@ func New(text string, regress, classes bool, schema string) (*Gate, error) {
 }
 
 // noMeasures returns measures without a window.
-func (g *Gate) noMeasures() *eval.Prequential {
+func (g *gate) noMeasures() *eval.Prequential {
 	if g.classes {
 		return eval.NewClasses(1)
 	}
@@ -160,14 +125,14 @@ func (g *Gate) noMeasures() *eval.Prequential {
 
 // Notify sets what is called with each decision, and with the champion's decision on each
 // labelled example, NaN while there is no champion. Either may be nil.
-func (g *Gate) Notify(decided func(Decision), answered func(decision float64)) {
+func (g *gate) Notify(decided func(promote.Decision), answered func(decision float64)) {
 	g.decided, g.answered = decided, answered
 }
 
-// Report implements engine.Promotion.
-func (g *Gate) Report() *Report {
+// Report implements promote.Gate.
+func (g *gate) Report() *promote.Report {
 	nan := eval.Number(math.NaN())
-	r := &Report{
+	r := &promote.Report{
 		Rule: g.rule.String(), Champion: g.champion.id(), Challenger: g.challenger.id(), Gain: nan, Low: nan, High: nan,
 		Promotions: g.promotions, Rejections: g.rejections, Demotions: g.demotions,
 		Served: g.served.Summary().Measures, ServedExamples: g.served.Examples(),
@@ -184,7 +149,7 @@ func (g *Gate) Report() *Report {
 }
 
 // unit is what a loss of 1 stands for in the unit of the rule.
-func (g *Gate) unit() float64 {
+func (g *gate) unit() float64 {
 	if g.regress && g.scale > 0 {
 		return g.scale
 	}
@@ -192,19 +157,19 @@ func (g *Gate) unit() float64 {
 }
 
 // numbers converts losses to the unit of the rule.
-func (g *Gate) numbers(a, b, c float64) (x, y, z eval.Number) {
+func (g *gate) numbers(a, b, c float64) (x, y, z eval.Number) {
 	u := g.unit()
 	return eval.Number(a * u), eval.Number(b * u), eval.Number(c * u)
 }
 
-// Due implements engine.Promotion.
-func (g *Gate) Due(labelled uint64) bool { return labelled/g.grid != g.at }
+// Due implements promote.Gate.
+func (g *gate) Due(labelled uint64) bool { return labelled/g.grid != g.at }
 
-// Take implements engine.Promotion.
-func (g *Gate) Take(labelled, arrived uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error) {
+// Take implements promote.Gate.
+func (g *gate) Take(labelled, arrived uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error) {
 	g.at = labelled / g.grid
 	if g.challenger != nil || p == nil || g.regress && g.constant.n < 2 ||
-		g.rule.Measure == compare.BrierScore && p.Probability == nil && p.Softmax == nil {
+		g.rule.Measure == BrierScore && p.Probability == nil && p.Softmax == nil {
 		return false, nil
 	}
 	payload, err := p.AppendBinary(nil)
@@ -220,7 +185,7 @@ func (g *Gate) Take(labelled, arrived uint64, p *pipeline.Pipeline, about func()
 			g.scale = 1
 		}
 	}
-	g.challenger, g.trial, g.measures, g.why = s, compare.ChampionTest{}, g.noMeasures(), compare.TooFew
+	g.challenger, g.trial, g.measures, g.why = s, ChampionTest{}, g.noMeasures(), TooFew
 	if g.inputs != nil {
 		if g.inputs.N() >= leastInputs {
 			g.inputsBefore.Clear()
@@ -234,8 +199,8 @@ func (g *Gate) Take(labelled, arrived uint64, p *pipeline.Pipeline, about func()
 // leastInputs is the least number of vectors that make a reference histogram.
 const leastInputs = 500
 
-// Warm implements engine.Promotion.
-func (g *Gate) Warm(warm []*stream.Example) {
+// Warm implements promote.Gate.
+func (g *gate) Warm(warm []*stream.Example) {
 	for _, x := range warm {
 		if x.Labelled {
 			g.labels++
@@ -244,23 +209,23 @@ func (g *Gate) Warm(warm []*stream.Example) {
 	}
 }
 
-// Add implements engine.Promotion.
-func (g *Gate) Add(x *stream.Example) {
+// Add implements promote.Gate.
+func (g *gate) Add(x *stream.Example) {
 	if x.Labelled {
 		g.pending = append(g.pending, stream.Example{X: x.X, Y: x.Y, Seq: x.Seq})
 	}
 }
 
-// Score implements engine.Promotion. It decides after each example. A decision changes
+// Score implements promote.Gate. It decides after each example. A decision changes
 // the models, and the examples behind it are then scored by the new ones.
-func (g *Gate) Score() {
+func (g *gate) Score() {
 	for len(g.pending) > 0 {
 		xs := make([]stream.Vec, len(g.pending))
 		for i := range xs {
 			xs[i] = g.pending[i].X
 		}
 		champion, challenger := g.champion.predict(xs), g.challenger.predict(xs)
-		var before *predictions
+		var before *promote.Predictions
 		if g.rule.Demote > 0 {
 			before = g.before.predict(xs)
 		}
@@ -273,9 +238,9 @@ func (g *Gate) Score() {
 }
 
 // score scores example i, and reports whether one of the models has changed.
-func (g *Gate) score(x *stream.Example, i int, champion, challenger, before *predictions) bool {
+func (g *gate) score(x *stream.Example, i int, champion, challenger, before *promote.Predictions) bool {
 	g.labels++
-	l := compare.Losses{
+	l := Losses{
 		Baseline: g.constant.add(x.Y, g.scale), Challenger: g.loss(challenger, i, x.Y), Champion: g.loss(champion, i, x.Y),
 	}
 	if g.inputs != nil {
@@ -283,7 +248,7 @@ func (g *Gate) score(x *stream.Example, i int, champion, challenger, before *pre
 	}
 	answer := math.NaN()
 	if champion != nil {
-		answer = champion.measure(g.served, i, x.Y)
+		answer = champion.Measure(g.served, i, x.Y)
 	}
 	if g.answered != nil {
 		g.answered(answer)
@@ -298,13 +263,13 @@ func (g *Gate) score(x *stream.Example, i int, champion, challenger, before *pre
 	if challenger == nil || x.Seq <= g.challenger.arrived {
 		return false
 	}
-	challenger.measure(g.measures, i, x.Y)
+	challenger.Measure(g.measures, i, x.Y)
 	g.trial.Add(&g.rule, l, g.unit())
 	verdict, why := g.trial.Verdict(&g.rule, champion != nil, g.unit(), g.named, g.drift)
-	if g.why = why; verdict == compare.Wait {
+	if g.why = why; verdict == Wait {
 		return false
 	}
-	d := Decision{At: g.labels, Model: g.challenger.examples, Verdict: string(verdict), Why: why, Examples: g.trial.N()}
+	d := promote.Decision{At: g.labels, Model: g.challenger.examples, Verdict: string(verdict), Why: why, Examples: g.trial.N()}
 	d.Gain, d.Low, d.High = g.numbers(g.trial.Gain())
 	if champion == nil {
 		nan := eval.Number(math.NaN())
@@ -312,10 +277,10 @@ func (g *Gate) score(x *stream.Example, i int, champion, challenger, before *pre
 	}
 	loss, baseline := g.trial.Loss()
 	d.Loss, d.Baseline, _ = g.numbers(loss, baseline, 0)
-	if verdict == compare.Promote {
+	if verdict == Promote {
 		g.promotions++
 		g.last = d.String()
-		g.before, g.champion, g.rollback = g.champion, g.challenger, compare.RollbackTest{}
+		g.before, g.champion, g.rollback = g.champion, g.challenger, RollbackTest{}
 	} else {
 		g.rejections++
 	}
@@ -325,9 +290,9 @@ func (g *Gate) score(x *stream.Example, i int, champion, challenger, before *pre
 }
 
 // named returns the challenger's measures by name.
-func (g *Gate) named() map[string]float64 {
+func (g *gate) named() map[string]float64 {
 	m := g.measures.Summary().Measures
-	all := map[string]float64{compare.Error: float64(m.Error)}
+	all := map[string]float64{Error: float64(m.Error)}
 	for _, v := range m.List(g.classes) {
 		all[v.Name] = v.Value
 	}
@@ -335,7 +300,7 @@ func (g *Gate) named() map[string]float64 {
 }
 
 // drift says how the inputs have changed since the challenger was taken.
-func (g *Gate) drift() string {
+func (g *gate) drift() string {
 	if g.inputs == nil {
 		return ""
 	}
@@ -344,97 +309,54 @@ func (g *Gate) drift() string {
 
 // demote brings the champion before back. It drops the challenger, which was compared
 // with the champion that goes.
-func (g *Gate) demote() {
+func (g *gate) demote() {
 	nan := eval.Number(math.NaN())
-	d := Decision{
+	d := promote.Decision{
 		At: g.labels, Model: g.before.examples, Verdict: "demoted", Examples: g.rollback.N(),
 		Why:  fmt.Sprintf("the model of %d examples, promoted after it, is worse", g.champion.examples),
 		Loss: nan, Baseline: nan,
 	}
 	d.Gain, d.Low, d.High = g.numbers(g.rollback.Gain())
 	g.demotions++
-	g.champion, g.before, g.challenger, g.rollback = g.before, nil, nil, compare.RollbackTest{}
+	g.champion, g.before, g.challenger, g.rollback = g.before, nil, nil, RollbackTest{}
 	g.last = d.String()
 	g.tell(d)
 }
 
-func (g *Gate) tell(d Decision) {
+func (g *gate) tell(d promote.Decision) {
 	if g.decided != nil {
 		g.decided(d)
 	}
 }
 
-// predictions are a model's decisions on several examples, or their scores of k classes.
-type predictions struct {
-	pipe *pipeline.Pipeline
-	k    int // 1 for decisions
-	v    []float64
-}
-
 // predict returns the predictions of a snapshot, or nil without one.
-func (s *snapshot) predict(xs []stream.Vec) *predictions {
+func (s *snapshot) predict(xs []stream.Vec) *promote.Predictions {
 	if s == nil {
 		return nil
 	}
-	return predict(s.pipe, xs)
-}
-
-func predict(p *pipeline.Pipeline, xs []stream.Vec) *predictions {
-	a := &predictions{pipe: p, k: 1}
-	if m, ok := p.Model.(algos.Scorer); ok && m.Classes() > 2 {
-		a.k = m.Classes()
-	}
-	a.v = make([]float64, a.k*len(xs))
-	if a.k > 1 {
-		p.Scores(a.v, xs)
-	} else {
-		p.Decisions(a.v, xs)
-	}
-	return a
-}
-
-// of returns the decision on example i, or the number of its class, and the probability
-// of a positive label, NaN if it is not known.
-func (a *predictions) of(i int) (decision, probability float64) {
-	if a.k > 1 {
-		return float64(algos.Largest(a.v[i*a.k : (i+1)*a.k])), math.NaN()
-	}
-	if a.pipe.Probability == nil {
-		return a.v[i], math.NaN()
-	}
-	return a.v[i], a.pipe.Probability.Probability(a.v[i])
-}
-
-// measure adds the prediction of example i to m, and returns the decision.
-func (a *predictions) measure(m *eval.Prequential, i int, y float64) float64 {
-	f, p := a.of(i)
-	m.Add(f, y)
-	if p == p {
-		m.AddProbability(p, y > 0)
-	}
-	return f
+	return promote.Predict(s.pipe, xs)
 }
 
 // loss returns the loss on example i, in [0,1]; 0 without a model, and 1 where it is not
 // known.
-func (g *Gate) loss(a *predictions, i int, y float64) float64 {
+func (g *gate) loss(a *promote.Predictions, i int, y float64) float64 {
 	if a == nil {
 		return 0
 	}
-	f, p := a.of(i)
+	f, p := a.Of(i)
 	v := 1.0
 	switch {
 	case g.regress:
 		v = min(math.Abs(f-y)/g.scale, 1)
-	case g.rule.Measure == compare.Error && a.k > 1:
+	case g.rule.Measure == Error && a.K > 1:
 		v = oneIf(f != y)
-	case g.rule.Measure == compare.Error:
+	case g.rule.Measure == Error:
 		v = oneIf((f >= 0) != (y > 0))
-	case a.k > 1 && a.pipe.Softmax != nil:
-		q := slices.Clone(a.v[i*a.k : (i+1)*a.k])
-		a.pipe.Softmax.Probabilities(q, q)
+	case a.K > 1 && a.Pipe.Softmax != nil:
+		q := slices.Clone(a.V[i*a.K : (i+1)*a.K])
+		a.Pipe.Softmax.Probabilities(q, q)
 		v = compare.BrierClasses(q, int(y)) / 2
-	case a.k == 1:
+	case a.K == 1:
 		v = compare.Brier(p, y > 0)
 	}
 	if v != v {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -20,13 +19,14 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
 // Description describes a file or a topic.
@@ -48,7 +48,7 @@ type Description struct {
 	StateHash    string            `json:"state_hash,omitempty"`
 	Meta         map[string]string `json:"meta,omitempty"`
 	Sections     []section         `json:"sections,omitempty"`
-	Partitions   []Partition       `json:"partitions,omitempty"` // also of a recording
+	Partitions   []partition       `json:"partitions,omitempty"` // also of a recording
 
 	modelInfo // Learner also of a checkpoint
 
@@ -121,16 +121,7 @@ type section struct {
 	OK    bool   `json:"ok"`
 }
 
-// Partition is a position in a partition.
-type Partition struct {
-	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
-	// Next is the offset of the next record to read.
-	Next int64 `json:"next"`
-	// First and Records are those of a recording.
-	First   *int64 `json:"first,omitempty"`
-	Records uint64 `json:"records,omitempty"`
-}
+type partition = describe.Partition
 
 // The first bytes of the files that inspect knows.
 const (
@@ -198,7 +189,7 @@ func (d *Description) checkpoint() error {
 	if info != nil {
 		d.header(&info.Header)
 		for _, s := range info.Sections {
-			d.Sections = append(d.Sections, section{s.Name, s.Size, hash(s.Hash), s.OK})
+			d.Sections = append(d.Sections, section{s.Name, s.Size, describe.Hash(s.Hash), s.OK})
 		}
 	}
 	return err
@@ -207,7 +198,7 @@ func (d *Description) checkpoint() error {
 // header describes what the header of a checkpoint says.
 func (d *Description) header(h *checkpoint.Header) {
 	d.Format, d.Epoch, d.Seq, d.StreamSVM, d.Learner = h.Format, h.Epoch, h.Seq, h.StreamSVM, h.Learner
-	d.Examples, d.ModelVersion, d.StateHash = h.Examples, h.ModelVersion, hash(h.StateHash)
+	d.Examples, d.ModelVersion, d.StateHash = h.Examples, h.ModelVersion, describe.Hash(h.StateHash)
 	if !h.Created.IsZero() {
 		d.Created = &h.Created
 	}
@@ -217,12 +208,12 @@ func (d *Description) header(h *checkpoint.Header) {
 		}
 		d.Meta[kv[0]] = kv[1]
 	}
-	d.Partitions = Positions(h.Offsets)
+	d.Partitions = describe.Positions(h.Offsets)
 }
 
-// States describes the checkpoints in a state topic, the newest of each state first.
+// describeStates describes the checkpoints in a state topic, the newest of each state first.
 // An error about the content of one comes with its description.
-func States(topic string, states []statetopic.State) (out []Description, err error) {
+func describeStates(topic string, states []statetopic.State) (out []Description, err error) {
 	for i := range states {
 		err = errors.Join(err, states[i].Err)
 		for _, s := range states[i].Snapshots {
@@ -234,7 +225,7 @@ func States(topic string, states []statetopic.State) (out []Description, err err
 				d.Bytes = s.Bytes
 				d.header(&s.Header)
 				for _, x := range s.Sections {
-					d.Sections = append(d.Sections, section{x.Name, uint64(len(x.Data)), hash(xxhash.Sum64(x.Data)), true})
+					d.Sections = append(d.Sections, section{x.Name, uint64(len(x.Data)), describe.Hash(xxhash.Sum64(x.Data)), true})
 				}
 			}
 			out = append(out, d)
@@ -249,21 +240,9 @@ func States(topic string, states []statetopic.State) (out []Description, err err
 	return out, err
 }
 
-// Positions returns offsets in order of their partitions.
-func Positions(o stream.Offsets) []Partition {
-	list := []Partition{}
-	for _, p := range o.Partitions() {
-		list = append(list, Partition{Topic: p.Topic, Partition: p.ID, Next: o[p]})
-	}
-	return list
-}
-
-// hash is the form in which hashes are printed everywhere.
-func hash(h uint64) string { return fmt.Sprintf("%016x", h) }
-
 func (d *Description) model(weights int) error {
 	d.Kind = "model"
-	p, err := ReadModel(d.Path)
+	p, err := describe.ReadModel(d.Path)
 	if err != nil {
 		return err
 	}
@@ -282,16 +261,6 @@ func (d *Description) model(weights int) error {
 	return nil
 }
 
-// ReadModel reads a model from a file. Its exit code says whether the file or its
-// content is at fault.
-func ReadModel(path string) (*predictor.Predictor, error) {
-	p, err := predictor.Load(path)
-	if file := (*fs.PathError)(nil); err != nil && !errors.As(err, &file) {
-		err = cli.Fail(cli.Data, err)
-	}
-	return p, err
-}
-
 func (d *Description) recording(ctx context.Context) error {
 	d.Kind = "recording"
 	r, err := fileio.OpenRecording(d.Path)
@@ -299,7 +268,7 @@ func (d *Description) recording(ctx context.Context) error {
 		return err
 	}
 	defer r.Close()
-	parts := map[stream.Partition]*Partition{}
+	parts := map[stream.Partition]*partition{}
 	var recs []stream.Record
 	for err == nil && ctx.Err() == nil {
 		recs, err = r.Next(recs[:0])
@@ -308,7 +277,7 @@ func (d *Description) recording(ctx context.Context) error {
 			p := parts[id]
 			if p == nil {
 				first := recs[i].Offset
-				p = &Partition{Topic: id.Topic, Partition: id.ID, First: &first}
+				p = &partition{Topic: id.Topic, Partition: id.ID, First: &first}
 				parts[id] = p
 			}
 			p.Next = recs[i].Offset + 1
@@ -330,9 +299,9 @@ func (d *Description) recording(ctx context.Context) error {
 	return nil
 }
 
-// Print writes descriptions as YAML, in which lists are shorter than in JSON: a line
+// printAll writes descriptions as YAML, in which lists are shorter than in JSON: a line
 // for an entry, and only those of a model topic that still matter to a subscriber.
-func Print(w io.Writer, ds []Description) error {
+func printAll(w io.Writer, ds []Description) error {
 	if len(ds) == 0 {
 		return nil // an Encoder wants a document
 	}

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/doctor"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -17,12 +17,12 @@ import (
 var aclCommands = []string{"train", "predict", "model", "dlq", "sift"}
 
 // printACLs prints the commands of kafka-acls.sh that let the principal run the command
-// with these flags. principal may be empty if the settings name a SASL user.
-func printACLs(c *cli.Call, command string, args []string, principal string) error {
+// with these settings. principal may be empty if they name a SASL user.
+func printACLs(c *cli.Call, command string, resolve func() ([]cli.Value, error), principal string) error {
 	if !slices.Contains(aclCommands, command) {
 		return cli.Failf(cli.Usage, "config acls knows the permissions of %s, not of %q", strings.Join(aclCommands, ", "), command)
 	}
-	values, err := program().Resolve(command, args, c.Stdio)
+	values, err := resolve()
 	if err != nil {
 		return err
 	}
@@ -33,12 +33,12 @@ func printACLs(c *cli.Call, command string, args []string, principal string) err
 	list := func(name string) []string {
 		return strings.FieldsFunc(of[name], func(r rune) bool { return r == ',' })
 	}
-	p := &doctor.Plan{
+	p := &plan{contrib.Plan{
 		Kafka: kafkaio.Config{Brokers: list("brokers")}, User: of["sasl-username"], Secure: of["tls"] == "true" || of["sasl-mechanism"] != "none",
 		Topics: list("topics"), Group: of["group"], ModelTopic: of["model-topic"], Model: cmp.Or(of["model-name"], "model"),
 		DeadLetters: of["dlq"], Checkpoint: of["checkpoint"],
 		Predictions: of["predictions-topic"], Labels: of["labels-topic"],
-	}
+	}}
 	switch {
 	case principal == "" && p.User == "":
 		return c.Bad("principal", errors.New("it is missing: give the user, such as User:trainer, or for client certificates User:CN=trainer"))
@@ -55,20 +55,20 @@ func printACLs(c *cli.Call, command string, args []string, principal string) err
 		}
 		return nil
 	}
-	var grants []doctor.Grant
+	var grants []grant
 	switch command {
 	case "train":
-		grants = p.GrantsToTrain()
+		grants = p.grantsToTrain()
 	case "predict":
-		grants = p.GrantsToPredict(of["predictions-topic"], of["errors-topic"])
+		grants = p.grantsToPredict(of["predictions-topic"], of["errors-topic"])
 	case "sift":
 		err = missing("group", "distilled-topic")
-		grants = p.GrantsToPredict(of["distilled-topic"], "")
+		grants = p.grantsToPredict(of["distilled-topic"], "")
 	case "model":
-		grants = p.GrantsToPromote()
+		grants = p.grantsToPromote()
 	case "dlq":
 		p.Group = cmp.Or(p.Group, deadletter.ReplayGroup)
-		grants = p.GrantsToReplay()
+		grants = p.grantsToReplay()
 	}
 	if err == nil && len(grants) == 0 {
 		err = cli.Failf(cli.Usage, "these settings of %s use no topic: there is nothing to grant", command)
@@ -77,7 +77,7 @@ func printACLs(c *cli.Call, command string, args []string, principal string) err
 		return err
 	}
 	for _, g := range grants {
-		fmt.Fprintln(c.Out, p.Command(principal, g))
+		fmt.Fprintln(c.Out, p.command(principal, g))
 	}
 	return nil
 }

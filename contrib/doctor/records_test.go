@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -16,15 +17,15 @@ import (
 )
 
 // reported returns what is found about records of these values, read as json.
-func reported(values ...string) []Finding { return reportedWith(nil, values...) }
+func reported(values ...string) []finding { return reportedWith(nil, values...) }
 
 // reportedWith is reported for another plan, and with labels on another topic.
-func reportedWith(change func(*recordReport), values ...string) (list []Finding) {
-	d := &checks{report: func(f Finding) { list = append(list, f) }, Plan: &Plan{
+func reportedWith(change func(*recordReport), values ...string) (list []finding) {
+	d := &checks{report: func(f finding) { list = append(list, f) }, plan: &plan{contrib.Plan{
 		Topics: []string{"t"}, Codec: "json", Format: codec.Options{Labels: "pm1", CSV: codec.CSVOptions{Comma: ','}},
 		Learner: &trainer.Options{Learner: "scs", Task: algos.Classify}, Source: &kafkaio.SourceOptions{},
 		Train: func(change map[string]string) string { return fmt.Sprint("train with ", change) },
-	}}
+	}}}
 	r := &recordReport{checks: d, whole: true, fresh: true}
 	for i, v := range values {
 		r.recs = append(r.recs, stream.Record{Topic: "t", Offset: int64(i), Value: []byte(v)})
@@ -57,10 +58,10 @@ func FuzzReport(f *testing.F) {
 		}
 		about := 0
 		for _, found := range reported(values...) {
-			if found.Severity == Failure || found.Severity == Fine || strings.Contains(found.Text, "every label") {
+			if found.severity == failure || found.severity == fine || strings.Contains(found.Text, "every label") {
 				about++
 			}
-			if found.Severity == Failure && !strings.Contains(found.Text+found.Remedy, "not supported") && !strings.HasPrefix(found.Remedy, "train with map[") {
+			if found.severity == failure && !strings.Contains(found.Text+found.Remedy, "not supported") && !strings.HasPrefix(found.Remedy, "train with map[") {
 				t.Errorf("%q, %q: no advice in %+v", a, b, found)
 			}
 		}
@@ -152,7 +153,7 @@ func TestTopicOfLabels(t *testing.T) {
 		}, `{"x":[1,2]}`)
 		text := ""
 		for _, f := range list {
-			text += fmt.Sprintf("%s %s: %s %s\n", f.Severity, f.Subject, f.Text, f.Remedy)
+			text += fmt.Sprintf("%s %s: %s %s\n", f.severity, f.Subject, f.Text, f.Remedy)
 		}
 		if !strings.Contains(text, c.want) {
 			t.Errorf("%v: %s", c, text)
@@ -183,7 +184,7 @@ func TestJoinReport(t *testing.T) {
 			slices.SortStableFunc(r.both, func(a, b stream.Record) int { return a.Time.Compare(b.Time) })
 		})
 		last := list[len(list)-1]
-		return fmt.Sprintf("%s %s: %s %s", last.Severity, last.Subject, last.Text, last.Remedy)
+		return fmt.Sprintf("%s %s: %s %s", last.severity, last.Subject, last.Text, last.Remedy)
 	}
 	for want, change := range map[string]func(*recordReport){
 		"ok join: 100 of 100 labels meet one of 100 examples; a label comes 20s after its example (99 %: 1m0s), and 20 more examples meanwhile (99 %: 60); --join-window 50 and --merge ordered, the default, are enough: it takes 39": func(*recordReport) {},
@@ -212,7 +213,7 @@ func TestJoinReport(t *testing.T) {
 // Settings for schemas are not mixed with those of another codec.
 func TestSchematicCodecStays(t *testing.T) {
 	list := reportedWith(func(r *recordReport) { r.Codec = "avro" }, `{"x":[1,2],"y":1}`, `{"x":[1,3],"y":-1}`)
-	if len(list) != 1 || list[0].Severity != Failure || strings.Contains(list[0].Remedy, "train with") {
+	if len(list) != 1 || list[0].severity != failure || strings.Contains(list[0].Remedy, "train with") {
 		t.Errorf("JSON with --codec avro: %v", list)
 	}
 }

@@ -7,6 +7,7 @@
 // [Store.Load] returns the newest snapshot that is whole; [Store.Save] adds one,
 // and [Store.SaveWith] one with the model made of it, all or nothing.
 //
+// Whoever imports it can give trainer.Job kafka://TOPIC as the place of checkpoints.
 // The API may change.
 package statetopic
 
@@ -19,7 +20,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -34,34 +34,17 @@ import (
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// scheme precedes the name of a topic where a directory could stand.
-const scheme = "kafka://"
-
-// URL returns kafka://TOPIC.
-func URL(topic string) string { return scheme + topic }
-
-// Topic returns the topic of kafka://TOPIC; ok is false if place is something else,
-// such as a directory.
-func Topic(place string) (topic string, ok bool) { return strings.CutPrefix(place, scheme) }
-
 // Options of Open.
-type Options struct {
-	kafkaio.Config
-	// Topic is the state topic. It is created, compacted and with one partition, if
-	// it does not exist.
-	Topic string
-	// Name of the state, which is the name of its model. States can share a topic.
-	Name string
-	// ID is the transactional id, which all writers of the state share. With a model
-	// topic it is modeltopic.TransactionalID, so that both are written in one
-	// transaction; empty is TransactionalID.
-	ID string
-	// MaxRecordBytes bounds a record; 0 is 900 KiB.
-	MaxRecordBytes int
-	// MaxDown is as in kafkaio.SourceOptions.
-	MaxDown time.Duration
-	// Now is the clock for Header.Created; nil means time.Now.
-	Now func() time.Time
+type Options = topiclog.StateOptions
+
+func init() {
+	topiclog.OpenStates = func(ctx context.Context, o Options) (topiclog.States, error) {
+		s, err := Open(ctx, o)
+		if err != nil {
+			return nil, err // a nil *Store would not be a nil interface
+		}
+		return s, nil
+	}
 }
 
 // TransactionalID is the id under which the snapshots of a state without a model topic
@@ -73,6 +56,9 @@ type TopicError struct{ Topic, Why string }
 
 func (e *TopicError) Error() string { return fmt.Sprintf("state topic %s: %s", e.Topic, e.Why) }
 
+// Is makes it a topiclog.ErrUnfit.
+func (*TopicError) Is(target error) bool { return target == topiclog.ErrUnfit }
+
 // SizeError says that a snapshot is too large for a topic.
 type SizeError struct {
 	Topic         string
@@ -83,6 +69,9 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("state topic %s: the state has %d bytes, %d compressed, more than the %d that are kept in a topic: use a directory on a volume, or a learner or buffer that keeps less",
 		e.Topic, e.Bytes, e.Packed, maxPacked)
 }
+
+// Is makes it a topiclog.ErrUnfit.
+func (*SizeError) Is(target error) bool { return target == topiclog.ErrUnfit }
 
 // Store is a state in a topic. Its methods are safe for concurrent use. Package topiclog
 // says how it has one writer.

@@ -75,8 +75,8 @@ func formatOfValue(v []byte) format {
 	return formatUnknown
 }
 
-// CodecOf guesses which codec reads a record; "" if none does.
-func CodecOf(r *stream.Record) string {
+// codecOf guesses which codec reads a record; "" if none does.
+func codecOf(r *stream.Record) string {
 	if f := formatOf(r); f.readable() {
 		return string(f)
 	}

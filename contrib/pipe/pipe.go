@@ -1,4 +1,6 @@
-package main
+// Package pipe answers the requests of another program, such as the Python package, for
+// which it learns and predicts: streamsvm replay --pipe. Import it for its side effect.
+package pipe
 
 import (
 	"bufio"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
+	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -22,13 +26,15 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
+func init() { contrib.Pipe = run }
+
 // pipe answers the requests of another program, for which it learns and predicts. Each
 // request and each answer is a frame: its kind, the length of the payload as 32 bits,
 // little-endian, and the payload. Records in payloads are lines of JSON, or MessagePack
 // values.
 type pipe struct {
-	r *replay
-	pipeLearner
+	job func() (trainer.Job, error)
+	learner
 	version *predictor.Version // nil if it has to be made from what has been learned
 	scorer  *predictor.Scorer
 	batch   predictor.Batch
@@ -37,9 +43,9 @@ type pipe struct {
 // maxFrame bounds the payload of a frame, in bytes.
 const maxFrame = 1 << 30
 
-// readFrame returns io.EOF at the end of the input. It takes no more memory than bytes
+// ReadFrame reads a frame. It returns io.EOF at the end of the input. It takes no more memory than bytes
 // arrive.
-func readFrame(in io.Reader) (kind byte, payload []byte, err error) {
+func ReadFrame(in io.Reader) (kind byte, payload []byte, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return 0, nil, err
@@ -78,21 +84,16 @@ func writeFrame(out *bufio.Writer, payload []byte, err error) error {
 	return out.Flush()
 }
 
-// runPipe answers requests until standard input or, between two of them, ctx ends.
-func (r *replay) runPipe(ctx context.Context) error {
-	for _, name := range []string{"test", "passes", "limit", "labelled", "shuffle", "holdout", "tolerance", "max-dead", "tombstones", "compare", "json", "report", "scores", "model", "checkpoint", "checkpoint-every"} {
-		if r.c.Origin(name).Source == cli.FromFlag {
-			return r.c.Bad(name, errors.New("it has no effect with --pipe"))
-		}
-	}
-	l, err := r.pipeLearner()
+// run answers requests until standard input or, between two of them, ctx ends.
+func run(ctx context.Context, c *cli.Call, job func() (trainer.Job, error)) error {
+	l, err := newLearner(job)
 	if err != nil {
 		return err
 	}
-	p := &pipe{r: r, pipeLearner: l}
-	in, out := bufio.NewReaderSize(r.c.In, 64<<10), bufio.NewWriter(r.c.Out)
+	p := &pipe{job: job, learner: l}
+	in, out := bufio.NewReaderSize(c.In, 64<<10), bufio.NewWriter(c.Out)
 	for ctx.Err() == nil {
-		kind, payload, err := readFrame(in)
+		kind, payload, err := ReadFrame(in)
 		if err == io.EOF {
 			return nil
 		}
@@ -166,8 +167,8 @@ func records(b []byte) (list []stream.Record, _ error) {
 	return list, nil
 }
 
-// A pipeLearner learns from the records of a pipe.
-type pipeLearner struct {
+// A learner learns from the records of a pipe.
+type learner struct {
 	job trainer.Job
 	// first holds the payloads until the form of the records is known. From then on
 	// online is not nil.
@@ -175,21 +176,14 @@ type pipeLearner struct {
 	online *trainer.Online
 }
 
-func (r *replay) pipeLearner() (l pipeLearner, err error) {
-	if name := r.codecFlags.name; name != "json" && name != "msgpack" {
-		return l, r.c.Bad("codec", errors.New("--pipe needs json or msgpack"))
-	}
-	if l.job, err = r.learnFlags.job(r.c, &r.codecFlags); err != nil {
-		return l, err
-	}
-	l.job.Delay, l.job.PublishEvery, l.job.VersionEvery = r.delay, r.publishEvery, int(r.publishEvery)
-	if l.job.Discovery == nil {
+func newLearner(job func() (trainer.Job, error)) (l learner, err error) {
+	if l.job, err = job(); err == nil && l.job.Discovery == nil {
 		l.online, err = trainer.Start(l.job.Options, l.job.Decoder)
 	}
-	return l, badOption(r.c, err, "")
+	return l, err
 }
 
-func (l *pipeLearner) learn(ctx context.Context, payload []byte) error {
+func (l *learner) learn(ctx context.Context, payload []byte) error {
 	list, err := records(payload)
 	if err != nil {
 		return err
@@ -211,7 +205,7 @@ func (l *pipeLearner) learn(ctx context.Context, payload []byte) error {
 }
 
 // begin decides on the form of the records, and learns from those that have come.
-func (l *pipeLearner) begin(ctx context.Context) error {
+func (l *learner) begin(ctx context.Context) error {
 	o, err := l.job.Discovery.Decide()
 	if err != nil {
 		return err
@@ -230,7 +224,7 @@ func (l *pipeLearner) begin(ctx context.Context) error {
 }
 
 // feed learns from records. If one of them cannot be decoded, it learns from none.
-func (l *pipeLearner) feed(ctx context.Context, list []stream.Record) error {
+func (l *learner) feed(ctx context.Context, list []stream.Record) error {
 	var arena stream.Arena
 	examples := make([]stream.Example, len(list))
 	for i := range list {
@@ -247,7 +241,7 @@ func (l *pipeLearner) feed(ctx context.Context, list []stream.Record) error {
 }
 
 // live returns 1 if the warm-up has given a model.
-func (l *pipeLearner) live() []byte {
+func (l *learner) live() []byte {
 	if l.online != nil && l.online.Counts().Learned > 0 && l.online.OneLabel() == nil {
 		return []byte{1}
 	}
@@ -256,7 +250,7 @@ func (l *pipeLearner) live() []byte {
 
 var errNothing = errors.New("nothing has been learned yet")
 
-func (l *pipeLearner) finish(ctx context.Context) error {
+func (l *learner) finish(ctx context.Context) error {
 	if l.online == nil {
 		if len(l.first) == 0 {
 			return errNothing
@@ -269,7 +263,7 @@ func (l *pipeLearner) finish(ctx context.Context) error {
 }
 
 // save returns a checkpoint, or the records while their form is not known.
-func (l *pipeLearner) save(ctx context.Context) ([]byte, error) {
+func (l *learner) save(ctx context.Context) ([]byte, error) {
 	if l.online == nil {
 		return l.first, nil
 	}
@@ -281,7 +275,7 @@ func (l *pipeLearner) save(ctx context.Context) ([]byte, error) {
 }
 
 // resume continues from what save has returned.
-func (l *pipeLearner) resume(ctx context.Context, data []byte) error {
+func (l *learner) resume(ctx context.Context, data []byte) error {
 	if !bytes.HasPrefix(data, []byte("\x89SSVM")) { // as checkpoints begin, and no record
 		return l.learn(ctx, data)
 	}
@@ -311,13 +305,13 @@ func (p *pipe) current(ctx context.Context) error {
 	if p.version != nil {
 		return nil
 	}
-	l := p.pipeLearner
+	l := p.learner
 	if l.live()[0] == 0 {
 		state, err := l.save(ctx)
 		if err != nil {
 			return err
 		}
-		if l, err = p.r.pipeLearner(); err != nil {
+		if l, err = newLearner(p.job); err != nil {
 			return err
 		}
 		if err := l.resume(ctx, state); err != nil {
@@ -416,7 +410,7 @@ func (p *pipe) contributions(ctx context.Context, payload []byte) (out []byte, e
 }
 
 // state returns JSON about what has been learned.
-func (l *pipeLearner) state(ctx context.Context) ([]byte, error) {
+func (l *learner) state(ctx context.Context) ([]byte, error) {
 	if l.online == nil {
 		return []byte("{}"), nil
 	}
@@ -428,5 +422,5 @@ func (l *pipeLearner) state(ctx context.Context) ([]byte, error) {
 	for _, m := range l.online.Measures() {
 		measures[m.Name] = eval.Number(m.Value)
 	}
-	return json.Marshal(map[string]any{"consumed": snap.Header.Examples, "measures": measures, "state_hash": hash(snap.Header.StateHash)})
+	return json.Marshal(map[string]any{"consumed": snap.Header.Examples, "measures": measures, "state_hash": describe.Hash(snap.Header.StateHash)})
 }

@@ -1,4 +1,4 @@
-package promote
+package gate
 
 import (
 	"strings"
@@ -9,8 +9,8 @@ import (
 // TestMeta reads what an earlier version (b1b94de) has stored, and writes it as it was.
 func TestMeta(t *testing.T) {
 	const stored = "4 4; 1000:5:1795577779797 1200:6:1795577779808 800:4:1795577779789"
-	gate := func() *Gate {
-		return &Gate{promotions: 4, demotions: 1, champion: &snapshot{examples: 1000}, challenger: &snapshot{examples: 1200}, before: &snapshot{examples: 800}}
+	gate := func() *gate {
+		return &gate{promotions: 4, demotions: 1, champion: &snapshot{examples: 1000}, challenger: &snapshot{examples: 1200}, before: &snapshot{examples: 800}}
 	}
 	g := gate()
 	if err := g.Resume(stored); err != nil {

@@ -1,4 +1,4 @@
-package promote
+package gate
 
 import (
 	"fmt"
@@ -20,21 +20,21 @@ import (
 // next run repeats a change that may not have been published, and no other. An alias
 // that somebody has changed by hand therefore stays until the gate's next decision.
 
-// Changed implements engine.Promotion.
-func (g *Gate) Changed() bool { return g.changes() != g.settled }
+// Changed implements promote.Gate.
+func (g *gate) Changed() bool { return g.changes() != g.settled }
 
 // changes counts the changes of the champion.
-func (g *Gate) changes() uint64 { return g.promotions + g.demotions }
+func (g *gate) changes() uint64 { return g.promotions + g.demotions }
 
-// Published implements engine.Promotion.
-func (g *Gate) Published(version uint64, created time.Time) {
+// Published implements promote.Gate.
+func (g *gate) Published(version uint64, created time.Time) {
 	if g.challenger != nil {
 		g.challenger.version, g.challenger.created = version, created
 	}
 }
 
-// Champion implements engine.Promotion.
-func (g *Gate) Champion() (*stream.Update, stream.Promotion, error) {
+// Champion implements promote.Gate.
+func (g *gate) Champion() (*stream.Update, stream.Promotion, error) {
 	c, why := g.champion, stream.Promotion{By: "gate", Reason: g.last, Previous: g.previous}
 	g.settled = g.changes()
 	if c == nil || c.version == 0 {
@@ -51,13 +51,13 @@ func (g *Gate) Champion() (*stream.Update, stream.Promotion, error) {
 	return &u, why, nil
 }
 
-// Meta implements engine.Promotion. The text is
+// Meta implements promote.Gate. The text is
 //
 //	changes version; examples:version:created …
 //
 // where version is what the alias stands for, and the rest describes the snapshots that
 // are known to have been published, created in ms since 1970.
-func (g *Gate) Meta() string {
+func (g *gate) Meta() string {
 	b := fmt.Appendf(nil, "%d %d;", g.settled, g.previous)
 	for _, s := range []*snapshot{g.champion, g.challenger, g.before} {
 		if s != nil && s.version > 0 {
@@ -67,8 +67,8 @@ func (g *Gate) Meta() string {
 	return string(b)
 }
 
-// Resume implements engine.Promotion.
-func (g *Gate) Resume(meta string) error {
+// Resume implements promote.Gate.
+func (g *gate) Resume(meta string) error {
 	if meta == "" {
 		return nil
 	}

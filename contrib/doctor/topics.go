@@ -16,11 +16,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
-	"github.com/streamsvm/streamsvm/stream/statetopic"
 	"github.com/streamsvm/streamsvm/topiclog"
 	"github.com/streamsvm/streamsvm/trainer"
 )
@@ -32,7 +32,7 @@ func (d *checks) checkpoints() *checkpoint.Snapshot {
 		d.warn("checkpoint", "none is kept: every restart begins from nothing", "set checkpoint to a directory that outlives the process, or to kafka://TOPIC")
 		return nil
 	}
-	if _, ok := statetopic.Topic(d.Checkpoint); ok {
+	if _, ok := topiclog.StateTopic(d.Checkpoint); ok {
 		return nil // stateTopic checks it, when the cluster is known
 	}
 	subject, dir := "checkpoint "+d.Checkpoint, d.Checkpoint
@@ -158,7 +158,7 @@ func (d *checks) topic(ctx context.Context, name string, needs ...need) (*topicI
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return nil, false
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		d.unavailable(subject, d.who()+" may not even see it (no permission DESCRIBE), if it exists", d.grant("topic", name, needs[0].op))
+		d.unavailable(subject, d.who()+" may not even see it (no permission DESCRIBE), if it exists", d.toUser("topic", name, needs[0].op))
 		return t, false
 	case err != nil:
 		d.unavailable(subject, err.Error(), "")
@@ -167,14 +167,14 @@ func (d *checks) topic(ctx context.Context, name string, needs ...need) (*topicI
 	ok := true
 	for _, n := range needs {
 		if !may(t.allowed, n.op) {
-			d.unavailable(subject, fmt.Sprintf("%s has no permission %s, which it needs %s", d.who(), strings.ToUpper(n.op), n.why), d.grant("topic", name, n.op))
+			d.unavailable(subject, fmt.Sprintf("%s has no permission %s, which it needs %s", d.who(), strings.ToUpper(n.op), n.why), d.toUser("topic", name, n.op))
 			ok = false
 		}
 	}
 	if t.configErr != nil {
 		todo := ""
 		if errors.Is(t.configErr, kerr.TopicAuthorizationFailed) {
-			todo = d.grant("topic", name, "DescribeConfigs")
+			todo = d.toUser("topic", name, "DescribeConfigs")
 		}
 		d.warn(subject, "its settings cannot be read, so they are not checked: "+t.configErr.Error(), todo)
 	}
@@ -229,7 +229,7 @@ func (d *checks) missing(ctx context.Context, name, options string) {
 	case err == nil:
 		d.ok(subject, "it does not exist and will be created")
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		d.unavailable(subject, "it does not exist, and "+d.who()+" may not create it", create+"\n"+d.grant("topic", name, "Create"))
+		d.unavailable(subject, "it does not exist, and "+d.who()+" may not create it", create+"\n"+d.toUser("topic", name, "Create"))
 	default:
 		d.unavailable(subject, "it does not exist and cannot be created: "+err.Error(), create)
 	}
@@ -244,7 +244,7 @@ func (d *checks) consumerGroup(ctx context.Context) {
 	allowed, err := d.groupAllows(ctx, d.Group)
 	switch {
 	case errors.Is(err, kerr.GroupAuthorizationFailed), err == nil && !may(allowed, "Read"):
-		d.unavailable(subject, d.who()+" has no permission READ, which it needs to tell about progress", d.grant("group", d.Group, "Read"))
+		d.unavailable(subject, d.who()+" has no permission READ, which it needs to tell about progress", d.toUser("group", d.Group, "Read"))
 	case err != nil:
 		d.unavailable(subject, err.Error(), "")
 	default:
@@ -269,7 +269,7 @@ func (d *checks) transactions(ctx context.Context, c *cluster) {
 	}
 	for _, g := range grants {
 		if !d.mayTransact(ctx, g.Name) {
-			d.unavailable(subject, fmt.Sprintf("%s has no permission WRITE on transactional id %s, which it needs to write", d.who(), g.Name), d.grant(g.Resource, g.Name, g.Operations))
+			d.unavailable(subject, fmt.Sprintf("%s has no permission WRITE on transactional id %s, which it needs to write", d.who(), g.Name), d.toUser(g.Resource, g.Name, g.Operations))
 			return
 		}
 	}
@@ -303,22 +303,12 @@ func (d *checks) logsTransactions(ctx context.Context, c *cluster) bool {
 	return true
 }
 
-// Retention returns how long a topic with these settings keeps records; 0 is
-// forever.
-func Retention(config map[string]string) time.Duration {
-	ms, err := strconv.ParseInt(config["retention.ms"], 10, 64)
-	if !strings.Contains(config["cleanup.policy"], "delete") || err != nil || ms < 0 || ms > int64(1<<63-1)/int64(time.Millisecond) {
-		return 0
-	}
-	return time.Duration(ms) * time.Millisecond
-}
-
 func retentionText(config map[string]string) string {
 	if config == nil {
 		return "unknown"
 	}
 	text := "forever"
-	if r := Retention(config); r > 0 {
+	if r := kafkaio.Retention(config); r > 0 {
 		text = r.String()
 	}
 	if n, err := strconv.ParseInt(config["retention.bytes"], 10, 64); err == nil && n >= 0 && strings.Contains(config["cleanup.policy"], "delete") {
@@ -381,7 +371,7 @@ func (d *checks) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 		if err != nil {
 			continue
 		}
-		if r := Retention(t.config); r > 0 && age > r/2 {
+		if r := kafkaio.Retention(t.config); r > 0 && age > r/2 {
 			good = false
 			d.warn("topic "+name, fmt.Sprintf("the checkpoint is %v old and the topic keeps records for %v: records not read by then are lost", age.Round(time.Second), r),
 				"start train soon, or "+d.alter(name, "retention.ms="+strconv.FormatInt(max(2*r, 4*age).Milliseconds(), 10)))
