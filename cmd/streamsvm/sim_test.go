@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 0, "how many seeds TestSimulation runs: 20 by default, 60 with STREAMSVM_LONG")
+	simSeeds = flag.Int("sim.seeds", 20, "how many seeds TestSimulation runs")
 	simFirst = flag.Uint64("sim.first", 1, "the first seed of TestSimulation")
 	simRun   = flag.String("sim.plan", "", "a plan of TestSimulation, in JSON, to run in place of seeds")
 	simStop  = flag.Bool("sim.stop", false, "stop at the first seed of TestSimulation that fails; do not shrink its plan")
@@ -50,13 +50,8 @@ var (
 // fails, and the smallest plan is printed.
 func TestSimulation(t *testing.T) {
 	n := *simSeeds
-	switch {
-	case *simRun != "":
+	if *simRun != "" {
 		n = 1
-	case n == 0 && os.Getenv("STREAMSVM_LONG") != "":
-		n = 60
-	case n == 0:
-		n = 20
 	}
 	workers := min(n, runtime.GOMAXPROCS(0))
 	all := make([]simOutcome, workers)
