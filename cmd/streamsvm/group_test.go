@@ -414,7 +414,6 @@ func TestSiftPartitions(t *testing.T) {
 // TestSiftWithoutModel: until there is a model all records are forwarded as they
 // are.
 func TestSiftWithoutModel(t *testing.T) {
-	t.Parallel()
 	c := newCluster(t)
 	in, distilled := c.name(), c.name()
 	kafkatest.Create(t, c.brokers, in, 2, nil)

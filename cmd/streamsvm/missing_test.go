@@ -14,7 +14,6 @@ import (
 // exist, is not waited at forever; what it holds is said; and a topic that holds
 // the model is not waited at at all.
 func TestWithoutModel(t *testing.T) {
-	t.Parallel()
 	c := newCluster(t)
 	topic, models := kafkatest.Topic(t, c.brokers, 1, nil), kafkatest.Topic(t, c.brokers, 1, map[string]string{"cleanup.policy": "compact"})
 	empty, missing := kafkatest.Topic(t, c.brokers, 1, nil), c.name()
@@ -59,7 +58,6 @@ func TestWithoutModel(t *testing.T) {
 // TestNothingMadeForMissingTopics: without anything to read train makes no
 // topic; without a topic to write to the flag that makes it is named.
 func TestNothingMadeForMissingTopics(t *testing.T) {
-	t.Parallel()
 	c := newCluster(t)
 	missing, models := c.name(), c.name()
 	at := []string{"--brokers", strings.Join(c.brokers, ",")}
