@@ -65,7 +65,7 @@ func TestSlowDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := registry.Lookup("sbp")
+	spec, err := registry.Lookup("online")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestClassesThatOverlap(t *testing.T) {
 	centers := [][2]float64{{0, 0}, {1.5, 0}, {0, 1.5}, {1.5, 1.5}}
 	var xs []*stream.Example
 	var bayes []float64
-	for i := range 4000 {
+	for i := range 3000 {
 		y := r.IntN(len(centers))
 		a, b := centers[y][0]+r.NormFloat64(), centers[y][1]+r.NormFloat64()
 		xs = append(xs, &stream.Example{Seq: uint64(i), X: stream.Vec{Val: []float32{float32(a), float32(b)}}, Y: float64(y), Labelled: true})
@@ -59,11 +59,11 @@ func TestClassesThatOverlap(t *testing.T) {
 		}
 		bayes = append(bayes, logLoss(f, y))
 	}
-	_, scores := versions(t, algos.Env{Seed: 1, Classes: len(centers)}, xs, 2000)
+	_, scores := versions(t, algos.Env{Seed: 1, Classes: len(centers)}, xs, 1500)
 	var got, best float64
 	for i, f := range scores {
-		got += logLoss(f, int(xs[2000+i].Y)) / float64(len(scores))
-		best += bayes[2000+i] / float64(len(scores))
+		got += logLoss(f, int(xs[1500+i].Y)) / float64(len(scores))
+		best += bayes[1500+i] / float64(len(scores))
 	}
 	if t.Logf("log loss %.4f, %.4f by Bayes' rule", got, best); got > best+0.02 {
 		t.Errorf("log loss %.4f, %.4f by Bayes' rule", got, best)
@@ -74,7 +74,7 @@ func TestClassesThatOverlap(t *testing.T) {
 func TestWeightsOfARareClass(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 3))
 	var xs []*stream.Example
-	for i := range 6000 {
+	for i := range 4000 {
 		y, m := -1.0, 0.0
 		if r.Float64() < 0.03 {
 			y, m = 1, 1.5
@@ -87,7 +87,7 @@ func TestWeightsOfARareClass(t *testing.T) {
 				x.Weight = float32(weight)
 			}
 		}
-		l, scores := versions(t, algos.Env{Seed: 1}, xs, 3000)
+		l, scores := versions(t, algos.Env{Seed: 1}, xs, 2000)
 		shift, ok := l.(algos.Publisher).Calibrated()
 		if want := math.Log(weight); !ok || math.Abs(shift-want) > 1e-9 {
 			t.Errorf("weight %g: decisions are shifted by %g, want %g", weight, shift, want)
@@ -97,7 +97,7 @@ func TestWeightsOfARareClass(t *testing.T) {
 				positive++
 			}
 			f[0] -= shift
-			loss += logLoss(f, int(xs[3000+i].Y+1)/2) / float64(len(scores))
+			loss += logLoss(f, int(xs[2000+i].Y+1)/2) / float64(len(scores))
 		}
 		return loss, positive
 	}

@@ -174,17 +174,14 @@ func (s *suite) liveOn(t *testing.T, k concept) {
 
 func (s *suite) look(l algos.Learner, test []*stream.Example, at int) look {
 	v := look{at: at, losses: make([]float64, len(test))}
-	xs := make([]stream.Vec, len(test))
 	var sum, squares float64
-	for i, x := range test {
-		xs[i] = x.X
+	for _, x := range test {
 		sum += x.Y
 		squares += x.Y * x.Y
 	}
 	n := float64(len(test))
 	variance := squares/n - sum/n*sum/n
-	f := make([]float64, len(test))
-	l.Model().Decisions(f, xs)
+	f := decisions(l.Model(), test)
 	for i, x := range test {
 		switch {
 		case s.task == algos.Regress:

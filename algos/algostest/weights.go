@@ -98,11 +98,10 @@ func (s *suite) weightHeard(t *testing.T) {
 				x.Weight = w
 			}
 		}
-		m := s.fed(t, xs).Model()
 		test := s.overlapping(2000, s.seed+1)
 		up := 0.0
-		for _, x := range test {
-			switch f := m.Decision(x.X); {
+		for _, f := range decisions(s.fed(t, xs).Model(), test) {
+			switch {
 			case s.task == algos.Regress:
 				up += f
 			case s.classes > 2 && f == 0, s.classes <= 2 && f >= 0:

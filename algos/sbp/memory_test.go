@@ -14,7 +14,7 @@ import (
 // stream from there on.
 func TestMemoryOfSparseData(t *testing.T) {
 	const (
-		buffer, frozen = 2000, 500
+		buffer, frozen = 1000, 250
 		words, nonzero = 30_000, 60
 	)
 	r := rng.New(1, "sbp.memory")

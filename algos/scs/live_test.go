@@ -242,7 +242,7 @@ func TestGrowthEndsWhereItDoesNotPay(t *testing.T) {
 	l := newLive(t, map[string]string{"kernel": "linear", "c": "1", "initial": "64", "t_max": "1024"})
 	var sizes []int
 	held := false
-	const n = 60000
+	const n = 40000
 	l.feed(t, n, plane, func() {
 		sizes = append(sizes, l.last.Sample)
 		held = held || l.gauge(t, "holds") == 1

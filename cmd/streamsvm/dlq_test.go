@@ -147,6 +147,7 @@ func learnerState(t *testing.T, dir string) []byte {
 // TestDeadLettersOutage kills the broker under a trainer that has letters to
 // send: none is lost, and the run does not end.
 func TestDeadLettersOutage(t *testing.T) {
+	t.Parallel()
 	b := newBrokerProcess(t)
 	recs, wrong := mixed(t, b.addr, 6000, 3)
 	kafkatest.Produce(t, []string{b.addr}, recs...)

@@ -128,7 +128,7 @@ func TestEventTopics(t *testing.T) {
 		t.Skip("kcat, which writes the records, is not installed")
 	}
 	brokers := kafkatest.Brokers(t)
-	const n = 1500
+	const n = 1000
 	all := purchases(n + 200)
 	for _, et := range eventTopics() {
 		t.Run(et.what, func(t *testing.T) {

@@ -87,6 +87,7 @@ func newApart(t *testing.T, examples, labels string, n, late, early int) *apart 
 // the joined file, and the recording leads to the same state.
 func TestTrainJoinsLabels(t *testing.T) {
 	c := newCluster(t)
+	learn := []string{"--learner", "online", "--tune=off", "-q"} // so many take little time
 	const n = 14000
 	examples, labels := kafkatest.Topic(t, c.brokers, 1, nil), kafkatest.Topic(t, c.brokers, 3, nil)
 	a := newApart(t, examples, labels, n, 10000, 300)
@@ -350,7 +351,7 @@ func TestJoinsBy(t *testing.T) {
 			kafkatest.Produce(t, c.brokers, orders(topic, labels, n, of.put)...)
 			dir := t.TempDir()
 			state, rec := filepath.Join(dir, "state"), filepath.Join(dir, "run.ssr")
-			join := append([]string{"--labels-topic", labels, "--label", "fraud", "--tune=off", "-q"}, of.join...)
+			join := append([]string{"--labels-topic", labels, "--label", "fraud", "--learner", "online", "--tune=off", "-q"}, of.join...)
 			args := append([]string{"train", "--topics", topic, "--checkpoint", state, "--record", rec, "--until-end"}, join...)
 			c.run(args...)
 			s := newest(t, state)

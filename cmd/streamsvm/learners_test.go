@@ -20,8 +20,8 @@ func TestLearnersOnABroker(t *testing.T) {
 	topics, tests := map[algos.Task]string{}, map[algos.Task]string{}
 	for task, name := range names {
 		topics[task], tests[task] = c.name(), filepath.Join(dir, name+".libsvm")
-		c.run("generate", name, "--count", "700", "--topic", topics[task], "--partitions", "3", "-q")
-		must(t, "generate", name, "--count", "100", "--skip", "700", "--out", tests[task], "-q")
+		c.run("generate", name, "--count", "400", "--topic", topics[task], "--partitions", "3", "-q")
+		must(t, "generate", name, "--count", "100", "--skip", "400", "--out", tests[task], "-q")
 	}
 	for _, name := range []string{"adaptive", "scs", "online", "tsgs3vm"} {
 		spec, err := registry.Lookup(name)
@@ -35,10 +35,10 @@ func TestLearnersOnABroker(t *testing.T) {
 				state, recording, saved := filepath.Join(dir, "state"), filepath.Join(dir, "run.ssr"), filepath.Join(dir, "models")
 				how := cheap(spec, task)
 				c.run(append([]string{"train", "--topics", topics[task], "--merge", "ordered", "--until-end", "--model-topic", models,
-					"--checkpoint", state, "--checkpoint-every", "150", "--record", recording}, how...)...)
+					"--checkpoint", state, "--checkpoint-every", "90", "--record", recording}, how...)...)
 
 				s := newest(t, state)
-				if m := s.Meta; m["learned"] != "700" || m["pending"] != "0" {
+				if m := s.Meta; m["learned"] != "400" || m["pending"] != "0" {
 					t.Errorf("the last checkpoint says %+v", m)
 				}
 				again := filepath.Join(dir, "again.ssm")
@@ -48,7 +48,7 @@ func TestLearnersOnABroker(t *testing.T) {
 				}
 
 				u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json", "--save", saved))
-				if u.Version != s.ModelVersion || u.Learner != spec.Name || u.Examples != 700 {
+				if u.Version != s.ModelVersion || u.Learner != spec.Name || u.Examples != 400 {
 					t.Errorf("the subscriber got %+v, the checkpoint says version %d", u, s.ModelVersion)
 				}
 				want := must(t, "predict", "--model", again, "--output", "decision", "-q", tests[task])

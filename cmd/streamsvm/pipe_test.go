@@ -70,7 +70,7 @@ func TestPipeIsReplay(t *testing.T) {
 		args []string
 	}{
 		{"events.json", lines, []string{"--codec", "json", "--label", "fraud", "--learner", "online"}},
-		{"adaptive.json", lines[:1600], []string{"--codec", "json", "--label", "fraud"}},
+		{"adaptive.json", lines[:700], []string{"--codec", "json", "--label", "fraud"}},
 		{"vectors.msgpack", packed[:900], []string{"--codec", "msgpack"}},
 		{"online.msgpack", packed, []string{"--codec", "msgpack", "--learner", "online", "--warmup", "900"}},
 	} {

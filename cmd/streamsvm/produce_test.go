@@ -123,9 +123,9 @@ func TestJSONLog(t *testing.T) {
 func TestDemo(t *testing.T) {
 	tmp, dir := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	out := must(t, "demo", "--count", "12000", "--report", dir)
+	out := must(t, "demo", "--count", "10000", "--report", dir)
 	for _, want := range []string{
-		"12000 read from the topic = 12000 learned + 0 sampled out + 0 refused", "stopped and resumed once", "state hash", "index.html",
+		"10000 read from the topic = 10000 learned + 0 sampled out + 0 refused", "stopped and resumed once", "state hash", "index.html",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)

@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 60, "how many seeds TestSimulation runs")
+	simSeeds = flag.Int("sim.seeds", 20, "how many seeds TestSimulation runs")
 	simFirst = flag.Uint64("sim.first", 1, "the first seed of TestSimulation")
 	simRun   = flag.String("sim.plan", "", "a plan of TestSimulation, in JSON, to run in place of seeds")
 	simStop  = flag.Bool("sim.stop", false, "stop at the first seed of TestSimulation that fails; do not shrink its plan")

@@ -29,7 +29,7 @@ import (
 )
 
 // rows is how many vectors, or events, a model is tried with.
-const rows = 500
+const rows = 200
 
 // onnxPython returns the interpreter that has ONNX Runtime.
 func onnxPython(t *testing.T) string {

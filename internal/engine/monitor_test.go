@@ -120,7 +120,7 @@ func TestStreamOfOneLabelEndsWithError(t *testing.T) {
 		n             int
 		y             float64
 	}{
-		{"sbp", "there is no model: label +1 was seen 1500 times, label -1 never", algos.Classify, 1500, 1},
+		{"online", "there is no model: label +1 was seen 1500 times, label -1 never", algos.Classify, 1500, 1},
 		{"sbp", "there is no model: label -1 was seen once, label +1 never", algos.Classify, 1, -1},
 		{"tsgs3vm", "there is no model: none of 300 examples has a label", algos.Classify, 300, 0},
 		{"ridge", "there is no model: the only target seen is 2.5, 700 times", algos.Regress, 700, 2.5},
@@ -204,7 +204,7 @@ func TestLaterLabelsCount(t *testing.T) {
 // TestMaxDead: a run ends before the record that makes too many, wherever it was
 // interrupted, and goes on with it, each letter sent once.
 func TestMaxDead(t *testing.T) {
-	cfg := config(t, "sbp")
+	cfg := config(t, "online")
 	const n, from0, to0 = 4000, 1500, 2600
 	recs := labelled(n, func(i int) float64 { return float64(2*(i%2) - 1) })
 	for i := range recs {

@@ -38,7 +38,7 @@ func (v changing) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 }
 
 func TestHistory(t *testing.T) {
-	spec, err := registry.Lookup("sbp")
+	spec, err := registry.Lookup("online")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package learnertest
 
 import (
 	"maps"
+	"os"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -13,6 +14,7 @@ import (
 // Conformance runs the conformance suite on each of the learners, with every
 // preset.
 func Conformance(t *testing.T, specs []algos.Spec) {
+	long := os.Getenv("STREAMSVM_LONG") != ""
 	for _, spec := range specs {
 		for _, preset := range []string{"default", "paper"} {
 			t.Run(spec.Name+"/"+preset, func(t *testing.T) {
@@ -38,7 +40,12 @@ func Conformance(t *testing.T, specs []algos.Spec) {
 				opts := []algostest.Option{algostest.With(options)}
 				live := preset == "default"
 				if live {
-					opts = append(opts, algostest.Live(liveOptions(spec)))
+					n, more := liveOptions(spec)
+					if !long && spec.Kind == algos.Mixture { // it takes longer than all others together
+						n /= 2
+						opts = append(opts, algostest.Examples(300))
+					}
+					opts = append(opts, algostest.Live(n, more))
 				}
 				if preset == "paper" {
 					// Its regularisation makes a kernel learner a class-mean rule,
