@@ -90,9 +90,11 @@ class Fields:
             raise self.fail(f"{name}: {len(data)} bytes do not hold numbers of {size}")
         return np.frombuffer(data, kind)
 
-    def floats(self, name: str, kind: str = "<f8") -> npt.NDArray[Any]:
-        """Finite numbers of 64 bits, or of 32 with kind <f4."""
+    def floats(self, name: str, kind: str = "<f8", planes: bool = False) -> npt.NDArray[Any]:
+        """Finite numbers of 64 bits, or of 32 with kind <f4. In planes the lowest bytes of all come first."""
         a = self._array(name, kind)
+        if planes:
+            a = a.view(np.uint8).reshape(a.itemsize, -1).T.copy().view(kind).ravel()
         if not np.isfinite(a).all():
             raise self.fail(f"{name}: a number is not finite")
         return a

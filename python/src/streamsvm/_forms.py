@@ -88,14 +88,11 @@ def _listed(f: Fields, dim: int, n: int) -> tuple[I64, Sparse]:
     """The features that points have, and the points as vectors of these."""
     f.flag("sparse")
     if f.flag("full"):
-        if f.next("planes"):
-            planes = np.frombuffer(f.blob("planes"), np.uint8)
-            val = planes.reshape(4, -1, n).T.copy().view("<f4").ravel() if n and len(planes) == 4 * n * dim else planes
-        else:
-            val = f.floats("val", "<f4")
-        if dim < 1 or len(val) != n * dim or not np.isfinite(val).all():
+        planes = f.next("planes")
+        val = f.floats("planes" if planes else "val", "<f4", planes)
+        if dim < 1 or len(val) != n * dim:
             raise f.fail(f"val: {len(val)} numbers do not make {n} points of {dim} features")
-        cols, points = np.arange(dim), Dense(val.reshape(n, dim)).sparse()
+        cols, points = np.arange(dim), Dense(val.reshape(dim, n).T if planes else val.reshape(n, dim)).sparse()
     else:
         ends, idx, val = f.ints("ends"), f.ints("idx"), f.floats("val", "<f4")
         ptr = np.concatenate([np.zeros(1, np.int64), ends])
