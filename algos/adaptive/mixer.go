@@ -59,6 +59,7 @@ func (m *mixer) learn(scores, aged [][]score, y int, weight float64) {
 	}
 	learnCalibrations(m.calibrators, scores, y, ownForget, weight, m.f)
 	m.published.learn(aged, y, weight)
+	learnCalibrations(m.published.calibrators, scores, y, nextForget, weight, m.f)
 }
 
 // The probability of a label is kept away from 0 and 1, so that an expert that has failed

@@ -12,8 +12,10 @@ import (
 // A subscriber predicts with the version that was published last. The experts' scores are
 // as old as that version then, and an expert that is the best one while it learns can be
 // the worst one a thousand examples later. So what is published has calibrations and
-// weights of its own, learned from the scores that the experts of the latest version gave
-// to the examples since.
+// weights of its own. An expert is calibrated by its scores for the next example, as it
+// learns: scores grow with what it has learned, and those of a version would come too
+// late. What age does to these log odds, and the weights, are learned from the scores that
+// the experts of the latest version gave to the examples since.
 //
 // As the learner must be a function of the stream, its versions are not those that
 // happen to be published: one is taken at 64 examples, at each doubling while that is
@@ -27,7 +29,9 @@ const (
 	firstVersion = 64
 
 	effective   = 250   // examples that a version counts as, at most: they depend on one another
-	ageForget   = .0005 // of calibrations
+	nextForget  = .001  // of calibrations
+	ageForget   = .0005 // of what age does to log odds
+	agePrior    = 200   // examples by which age does nothing to those of an expert
 	ageSpread   = .01   // of the stack's weights
 	lossKeep    = .9999 // discount of an expert's losses, per example
 	expertRate  = .2    // of the Hedge over experts
@@ -102,7 +106,8 @@ type published struct {
 	experts []entry
 	names   map[string]int
 
-	calibrators [][]*calibrator // at age, by lane
+	calibrators [][]*calibrator // for the next example, by lane
+	ageing      []shrinker      // of an expert's log odds, at age
 	stack       *stack          // at age
 	losses      []float64       // of each expert's log odds, discounted
 	shrink      shrinker        // of the trainer's own log odds, at age
@@ -115,6 +120,7 @@ type published struct {
 	began     uint64           // examples when it was taken
 	next      uint64           // examples at which the next one is due
 	own, aged [][]*calibration // as frozen, by lane
+	plain     [][]*calibration // as aged, without ageing
 	center    []float64        // log odds by the classes' rates, by lane
 	shrunk    shrinker
 	proposals [numRules]proposal
@@ -122,7 +128,8 @@ type published struct {
 	mix       []float64 // weights of the rules and caps, as frozen
 	count     float64
 
-	x       [][]float64 // scratch, by lane
+	now     [][]*calibration // scratch, by lane
+	x       [][]float64
 	f, g, p []float64
 }
 
@@ -135,7 +142,10 @@ func newPublished(every, lanes int, experts []entry) *published {
 	for i, e := range experts {
 		p.names[e.name] = i
 	}
-	p.shrink = newShrinker()
+	p.shrink = newShrinker(ownPrior)
+	for range experts {
+		p.ageing = append(p.ageing, newShrinker(agePrior))
+	}
 	p.grow(lanes)
 	return p
 }
@@ -146,11 +156,12 @@ func (p *published) grow(lanes int) {
 	fresh := newCalibrators(lanes-len(p.calibrators), n)
 	p.calibrators = append(p.calibrators, fresh...)
 	if p.versions > 0 {
-		p.own, p.aged = append(p.own, frozen(fresh)...), append(p.aged, frozen(fresh)...)
+		p.own, p.aged, p.plain = append(p.own, frozen(fresh)...), append(p.aged, frozen(fresh)...), append(p.plain, frozen(fresh)...)
 		for len(p.center) < lanes {
 			p.center = append(p.center, -mostOdds)
 		}
 	}
+	p.now = frozen(p.calibrators)
 	p.x, p.f, p.g, p.p = newRows(lanes, n+1), make([]float64, lanes), make([]float64, lanes), make([]float64, lanes)
 }
 
@@ -228,7 +239,12 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 	}
 	p.count += weight
 	// What the next version will have.
-	x = logOddsOf(p.x, scores, p.calibrators)
+	for k, lane := range p.now {
+		for e, c := range lane {
+			*c = p.calibration(k, e)
+		}
+	}
+	x = logOddsOf(p.x, scores, p.now)
 	p.stack.learn(x, y, w)
 	for e := range p.losses {
 		for k := range x {
@@ -236,7 +252,22 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 		}
 		p.losses[e] = float64(lossKeep*p.losses[e]) + float64(w*logLoss(p.g, y))
 	}
-	learnCalibrations(p.calibrators, scores, y, ageForget, w, p.p)
+	x = logOddsOf(p.x, scores, p.plain)
+	for e := range p.ageing {
+		if scores[0][e].ok {
+			for k := range x {
+				p.g[k] = x[k][e]
+			}
+			p.ageing[e].learn(p.g, y, w)
+		}
+	}
+}
+
+// calibration returns that of an expert as it is to be published.
+func (p *published) calibration(lane, e int) calibration {
+	c, s := p.calibrators[lane][e].calibration, &p.ageing[e]
+	c.slope, c.outer, c.offset = float64(s.slope*c.slope), float64(s.slope*c.outer), s.of(c.offset)
+	return c
 }
 
 // due reports whether a version is to be taken after so many examples.
@@ -248,17 +279,17 @@ func (p *published) take(examples uint64, own [][]*calibrator, stack *stack, sha
 	p.settle()
 	if p.versions == 0 {
 		// There is nothing to go by but the trainer's own weights.
-		for k := range p.calibrators {
-			for e, c := range own[k] {
-				*p.calibrators[k][e] = *c
-			}
-		}
 		copy(p.stack.w, stack.w)
 	}
 	p.versions++
 	p.began, p.center = examples, center
 	p.next = min(2*examples, examples-examples%p.every+p.every)
-	p.own, p.aged = frozen(own), frozen(p.calibrators)
+	p.own, p.plain, p.aged = frozen(own), frozen(p.calibrators), frozen(p.calibrators)
+	for k, lane := range p.aged {
+		for e, c := range lane {
+			*c = p.calibration(k, e)
+		}
+	}
 	p.shrunk = p.shrink
 	p.proposals, p.mix = p.propose(stack, shares), p.mixture()
 }
@@ -399,7 +430,7 @@ func (p *published) publish(m *ensemble, lane int, place []int, own []*calibrato
 		for r := ruleShare + 1; r < numRules; r++ {
 			w += float64(rules[r] * proposals[r][e])
 		}
-		m.terms = append(m.terms, term{k, p.calibrators[lane][e].calibration, w, 0})
+		m.terms = append(m.terms, term{k, p.calibration(lane, e), w, 0})
 	}
 }
 
@@ -432,6 +463,12 @@ func (p *published) fields(f *state.Fields) {
 		}
 		copy(p.rules[:], rules)
 	}
+	// States of earlier versions have calibrations at age instead, to which age does nothing.
+	if !f.Decoding() || f.Next("ageing") {
+		for e := range p.ageing {
+			f.Group("ageing", p.ageing[e].fields)
+		}
+	}
 	if p.versions == 0 || f.Err() != nil {
 		return
 	}
@@ -442,7 +479,7 @@ func (p *published) fields(f *state.Fields) {
 	f.Float64s("mix", &p.mix)
 	f.Float64s("center", &p.center)
 	if f.Decoding() {
-		p.own, p.aged = frozen(p.calibrators), frozen(p.calibrators)
+		p.own, p.aged, p.plain = frozen(p.calibrators), frozen(p.calibrators), frozen(p.calibrators)
 	}
 	f.Group("shrunk", p.shrunk.fields)
 	for k := range p.own {
@@ -453,6 +490,16 @@ func (p *published) fields(f *state.Fields) {
 	}
 	for r := range p.proposals {
 		f.Float64s("proposal", (*[]float64)(&p.proposals[r]))
+	}
+	before := f.Decoding() && !f.Next("plain")
+	for k, lane := range p.plain {
+		for e, c := range lane {
+			if before {
+				*c = *p.aged[k][e]
+			} else {
+				f.Group("plain", c.fields)
+			}
+		}
 	}
 	if f.Decoding() && f.Err() == nil {
 		copy(p.sums[:], sums)

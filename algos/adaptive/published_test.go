@@ -1,12 +1,14 @@
 package adaptive
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -98,7 +100,7 @@ func TestVersionIsTheMeanOfTheRules(t *testing.T) {
 			return f
 		}
 		own := func(e int) float64 { return b.calibrators[0][e].logOdds(float64(x[e])) }
-		aged := func(e int) float64 { return at.calibrators[0][e].logOdds(float64(x[e])) }
+		aged := func(e int) float64 { c := at.calibration(0, e); return c.logOdds(float64(x[e])) }
 		want := mix[ruleOwn] * (at.shrink.slope*sum(proposals[ruleOwn], own) + at.shrink.offset)
 		var p float64
 		for e := range x {
@@ -252,4 +254,51 @@ func TestFewVersionsAreLessSure(t *testing.T) {
 	if !(sure[0] < 2 && sure[0] < sure[1] && sure[1] < 3 && sure[2] > 3.5) {
 		t.Errorf("log odds of 5 become %.2f", sure)
 	}
+}
+
+// A state written before experts had ageing continues with the calibrations that it has.
+func TestStateWithoutAgeing(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 8))
+	b := newBoard(200)
+	learn := func(b *board) {
+		y := r.IntN(2)
+		b.learn([]float32{float32(y) + float32(r.NormFloat64()), float32(r.NormFloat64()), 1, 0.1}, y)
+	}
+	for range 700 {
+		learn(b)
+	}
+	p := b.published
+	if p.ageing[0].slope == 1 || *p.plain[0][0] == *p.aged[0][0] {
+		t.Fatalf("age does nothing: %+v", p.ageing[0])
+	}
+	encode := func(fields func(*state.Fields)) []byte {
+		data, err := state.Append(nil, fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	data := encode(p.fields)
+	for _, fresh := range []func(f *state.Fields, e int){
+		func(f *state.Fields, e int) { f.Group("ageing", p.ageing[e].fields) },
+		func(f *state.Fields, e int) { f.Group("plain", p.plain[0][e].fields) },
+	} {
+		for e := range p.experts {
+			part := encode(func(f *state.Fields) { fresh(f, e) })
+			if bytes.Count(data, part) == 0 {
+				t.Fatal("it is not in the state")
+			}
+			data = bytes.Replace(data, part, nil, 1)
+		}
+	}
+	old := newBoard(200).published
+	if err := state.Decode(data, old.fields); err != nil {
+		t.Fatal(err)
+	}
+	for e := range old.experts {
+		if c := old.calibration(0, e); c != old.calibrators[0][e].calibration || *old.plain[0][e] != *p.aged[0][e] {
+			t.Errorf("expert %d: %+v, %+v", e, c, *old.plain[0][e])
+		}
+	}
+	old.learn([][]score{{{1, true}, {0, true}, {1, true}, {0.1, true}}}, 1, 1)
 }

@@ -8,17 +8,20 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// shrinkPrior is how many examples the identity counts as.
-const shrinkPrior = 20
+// ownPrior is how many examples the identity counts as, for the trainer's own log odds.
+const ownPrior = 20
 
 // shrinker learns a map a f + c of log odds f, which are too sure when they grow old, by
 // Newton steps on the log loss, with forgetting.
 type shrinker struct {
 	slope, offset float64 // a, c
 	haa, hac, hcc float64 // Hessian, discounted
+	prior         float64 // examples that the identity counts as
 }
 
-func newShrinker() shrinker { return shrinker{slope: 1, haa: shrinkPrior, hcc: shrinkPrior} }
+func newShrinker(prior float64) shrinker {
+	return shrinker{slope: 1, haa: prior, hcc: prior, prior: prior}
+}
 
 func (s *shrinker) of(f float64) float64 { return float64(s.slope*f) + s.offset }
 
@@ -26,7 +29,7 @@ func (s *shrinker) of(f float64) float64 { return float64(s.slope*f) + s.offset 
 func (s *shrinker) learn(f []float64, y int, weight float64) {
 	rate := float64(ageForget * weight)
 	keep := 1 - rate
-	s.haa = float64(keep*s.haa) + float64(rate*shrinkPrior)
+	s.haa = float64(keep*s.haa) + float64(rate*s.prior)
 	if len(f) > 1 {
 		p := make([]float64, len(f))
 		for k, v := range f {
@@ -47,7 +50,7 @@ func (s *shrinker) learn(f []float64, y int, weight float64) {
 	g, h := weight*(p-float64(y)), weight*max(float64(p*(1-p)), 2*leastSpread)
 	s.haa += float64(float64(h*v) * v)
 	s.hac = float64(keep*s.hac) + float64(h*v)
-	s.hcc = float64(keep*s.hcc) + float64(rate*shrinkPrior) + h
+	s.hcc = float64(keep*s.hcc) + float64(rate*s.prior) + h
 	det := float64(s.haa*s.hcc) - float64(s.hac*s.hac)
 	gf := float64(g * v)
 	s.slope = min(max(s.slope-(float64(s.hcc*gf)-float64(s.hac*g))/det, 0.05), mostSlope)
