@@ -24,6 +24,7 @@ import (
 	"syscall"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/contrib/scale/siftplan"
 	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/sift"
@@ -57,7 +58,7 @@ func main() {
 // way is how a stream comes to the trainer.
 type way struct {
 	name     string
-	rule     sift.Rule
+	rule     siftplan.Rule
 	least    float64 // probability of records without interest; 0 forwards none of them
 	uniform  float64 // share that is forwarded, unweighed, from the first record on; 0: by the plan
 	lag      int     // records by which the worker's model is older than they would have it
@@ -97,7 +98,7 @@ func run(learner string, xs []*stream.Example, test []*stream.Example, w way, se
 	type version struct {
 		at   int // records of the source before it
 		p    *predictor.Predictor
-		plan sift.Plan
+		plan siftplan.Plan
 	}
 	var versions []version
 	var newest *version
@@ -167,7 +168,7 @@ func run(learner string, xs []*stream.Example, test []*stream.Example, w way, se
 			if v.p, err = predictor.Decode(data); err != nil {
 				return o, err
 			}
-			v.plan, _, err = sift.PlanOf(e.Plan(w.budget))
+			v.plan, _, err = siftplan.PlanOf(e.Plan(w.budget))
 			if err != nil {
 				return o, err
 			}
@@ -245,7 +246,7 @@ func stationary(out io.Writer, dir string, sets, learners, lags []string, rows i
 				if err != nil {
 					return err
 				}
-				w = way{name: "sift", rule: sift.Hinge, least: sift.DefaultLeast, lag: lag, publish: publish, budget: 1}
+				w = way{name: "sift", rule: siftplan.Hinge, least: siftplan.DefaultLeast, lag: lag, publish: publish, budget: 1}
 				sifted, err := run(learner, xs, test, w, seed, nil)
 				if err != nil {
 					return err
@@ -278,7 +279,7 @@ func stationary(out io.Writer, dir string, sets, learners, lags []string, rows i
 // driftWays are those that drifting compares: what is not weighed, or never sees
 // what the model is sure of, falls behind.
 func driftWays() []way {
-	base := way{rule: sift.Hinge, least: sift.DefaultLeast, publish: 100, budget: 1, measures: true}
+	base := way{rule: siftplan.Hinge, least: siftplan.DefaultLeast, publish: 100, budget: 1, measures: true}
 	var list []way
 	for _, name := range []string{"all", "sift", "ignored", "hard", "uncertain", "uncertain_hard"} {
 		w := base
@@ -291,9 +292,9 @@ func driftWays() []way {
 		case "hard":
 			w.least = 0
 		case "uncertain":
-			w.rule = sift.Uncertain
+			w.rule = siftplan.Uncertain
 		case "uncertain_hard":
-			w.rule, w.least = sift.Uncertain, 0
+			w.rule, w.least = siftplan.Uncertain, 0
 		}
 		list = append(list, w)
 	}

@@ -19,13 +19,13 @@ import (
 	_ "github.com/streamsvm/streamsvm/contrib/inspect"
 	_ "github.com/streamsvm/streamsvm/contrib/pipe"
 	_ "github.com/streamsvm/streamsvm/contrib/scale"
+	_ "github.com/streamsvm/streamsvm/contrib/serve"
 	_ "github.com/streamsvm/streamsvm/contrib/statetopic"
 	_ "github.com/streamsvm/streamsvm/contrib/topics"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
-// A build with -tags core leaves this file out, and generate.go and inference.go, which
-// import contrib/synth and contrib/oip. No other file imports contrib.
+// A build with -tags core leaves this file out, and contribscale.go and generate.go. No other file imports contrib.
 
 func init() {
 	awsTokens = func(region string) oauth2.TokenSource { return msk.Tokens(region) }

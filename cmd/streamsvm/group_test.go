@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/contrib/inspect"
+	"github.com/streamsvm/streamsvm/contrib/scale/siftplan"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
@@ -326,7 +327,7 @@ func siftTrial(t *testing.T, brokers []string, in, distilled string, d *disturbe
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := sift.Plan{S: sift.DefaultBand}
+	plan := siftplan.Plan{S: siftplan.DefaultBand}
 	want, sums := map[sift.Source]sift.Header{}, []int{0} // of records forwarded
 	for k := range d.records {
 		p, err := s.Score(groupRecord(k))
@@ -334,7 +335,7 @@ func siftTrial(t *testing.T, brokers []string, in, distilled string, d *disturbe
 			t.Fatal(err)
 		}
 		src := sift.Source{Partition: stream.Partition{Topic: in, ID: int32(k % 8)}, Offset: int64(k / 8)}
-		h := sift.Header{P: plan.Probability(sift.Hinge, sift.Hinge.Margin(p.Score, p.Y), sift.DefaultLeast), Decision: p.Score}
+		h := sift.Header{P: plan.Probability(siftplan.Hinge, siftplan.Hinge.Margin(p.Score, p.Y), siftplan.DefaultLeast), Decision: p.Score}
 		if sift.Forward(src, 0, h.P) {
 			want[src] = h
 		}

@@ -268,7 +268,7 @@ func TestPredictHTTP(t *testing.T) {
 	}}
 	s := newServer(reg)
 	p.ready, p.limits = &s.ready, s.limits
-	s.mux.Handle("POST /predict", p)
+	s.mux.Handle("POST /predict", p.routes()["POST /predict"])
 	srv := httptest.NewServer(s.mux)
 	defer srv.Close()
 	for path, ask := range map[string]func(string) (*http.Response, error){

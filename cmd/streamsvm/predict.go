@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/page"
@@ -48,7 +49,6 @@ type predict struct {
 	tombstones             string
 	ready                  *atomic.Bool  // what requests are answered with is there
 	limits                 *admit.Limits // of requests
-	scorers                scorers       // that requests take
 	maxBody                int64
 	maxRows                int
 	explain                int
@@ -341,6 +341,9 @@ func (p *predict) check() error {
 	}
 	if err := badListen(c, p.listen); err != nil {
 		return err
+	}
+	if p.listen != "" && len(p.topics) == 0 && contrib.Serve == nil {
+		return c.Bad("listen", errors.New("this build does not serve predictions over HTTP"))
 	}
 	if err := p.adminFlags.check(c, p.listen, p.modelFlags.topic); err != nil {
 		return err

@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -19,8 +17,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
-	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -211,35 +207,6 @@ func TestOpenAPI(t *testing.T) {
 	for _, pattern := range []string{"/metrics", "/healthz", "/readyz", "/version"} {
 		if _, p := s.mux.Handler(httptest.NewRequest("GET", pattern, nil)); p != "GET "+pattern {
 			t.Errorf("%s is answered by %q", pattern, p)
-		}
-	}
-}
-
-// TestAppendAnswer: answers are what encoding/json makes of them.
-func TestAppendAnswer(t *testing.T) {
-	const seed = 5
-	r := rand.New(rand.NewPCG(seed, 0))
-	texts := []string{"", "a", "a\"b", "ä\n<&>"}
-	for round := range 500 {
-		v := &predictor.Version{Update: stream.Update{Model: texts[r.IntN(len(texts))], Version: r.Uint64N(2)}}
-		want := answer{Model: v.Update.Model, Version: v.Update.Version, Predictions: []scored{}}
-		var rows []predictor.Prediction
-		for i := range r.IntN(4) {
-			o := predictor.Prediction{ID: texts[r.IntN(len(texts))], Score: r.NormFloat64(), Value: float64(2*r.IntN(2) - 1)}
-			d := eval.Number(o.Score)
-			p := scored{ID: o.ID, Decision: &d, Label: jsonenc.AppendNumber(nil, o.Value)}
-			if r.IntN(3) == 0 {
-				o.Err = errors.New(texts[r.IntN(len(texts)-1)+1])
-				p = scored{ID: o.ID, Index: &i, Error: o.Err.Error()}
-			}
-			rows, want.Predictions = append(rows, o), append(want.Predictions, p)
-		}
-		var b bytes.Buffer
-		if err := json.NewEncoder(&b).Encode(want); err != nil {
-			t.Fatal(err)
-		}
-		if got := append(appendRows(appendHead(nil, v), rows, 0), "]}\n"...); string(got) != b.String() {
-			t.Fatalf("seed %d, round %d: %s, encoding/json %s", seed, round, got, b.String())
 		}
 	}
 }

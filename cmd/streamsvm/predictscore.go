@@ -27,10 +27,9 @@ import (
 // reused.
 type scoring struct {
 	predictor.Batch
-	s       *predictor.Scorer // pinned to a version
-	explain int               // contributions that a request asks for, if not 0
-	out     []byte            // lines for standard output
-	done    chan struct{}     // gets an element when the batch is scored
+	s    *predictor.Scorer // pinned to a version
+	out  []byte            // lines for standard output
+	done chan struct{}     // gets an element when the batch is scored
 }
 
 // doing says what is being done with the batch, for the report of a panic.
@@ -82,10 +81,14 @@ func (p *predict) codec() codec.Codec {
 }
 
 // score predicts the batch.
-func (p *predict) score(ctx context.Context, b *scoring) {
+func (p *predict) score(ctx context.Context, b *scoring) { p.scoreBatch(ctx, b.s, &b.Batch, 0) }
+
+// scoreBatch predicts the batch with a pinned Scorer. explain is the number of
+// contributions that a request asks for, if not 0.
+func (p *predict) scoreBatch(ctx context.Context, s *predictor.Scorer, b *predictor.Batch, explain int) {
 	start := time.Now()
-	b.Contributions = cmp.Or(b.explain, p.explain)
-	_ = b.s.ScoreBatch(ctx, &b.Batch) // cannot fail: the Scorer is pinned
+	b.Contributions = cmp.Or(explain, p.explain)
+	_ = s.ScoreBatch(ctx, b) // cannot fail: the Scorer is pinned
 	scored := len(b.Predictions)
 	for i := range b.Predictions {
 		if b.Predictions[i].Err != nil {

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"maps"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/app/describe"
+	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
+	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
@@ -94,5 +100,28 @@ func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 			s.Fields = append(s.Fields, fieldStatus{f.Name, string(f.Type), f.Missing, f.Unknown, f.Invalid, f.Outside, eval.Number(f.PSI)})
 		}
 	}
-	answerJSON(w, s)
+	serve.AnswerJSON(w, s)
+}
+
+// routes returns the routes that predict adds to those of every server.
+func (p *predict) routes() map[string]http.HandlerFunc {
+	routes := map[string]http.HandlerFunc{"GET /status.json": p.statusJSON}
+	if contrib.Serve != nil {
+		maps.Copy(routes, contrib.Serve(&contrib.Predictions{
+			Ready: p.ready, Limits: p.limits, MaxBody: p.maxBody, MaxRows: p.maxRows, Requests: &p.counts.requests, Name: p.modelName,
+			Pin:   func() (*predictor.Scorer, error) { return p.pin(nil) },
+			Score: p.scoreBatch,
+		}))
+	}
+	return routes
+}
+
+// modelName returns the name of the model in use, for a file without one that of
+// the file.
+func (p *predict) modelName(v *predictor.Version) string {
+	if v.Update.Model != "" {
+		return v.Update.Model
+	}
+	name := filepath.Base(p.modelFile)
+	return strings.TrimSuffix(name, filepath.Ext(name))
 }

@@ -107,7 +107,7 @@ func TestProbabilities(t *testing.T) {
 	}
 	p.ready.Store(true)
 	w := httptest.NewRecorder()
-	p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/predict", strings.NewReader(`{"x":[0.5,0.6]}`)))
+	p.routes()["POST /predict"](w, httptest.NewRequestWithContext(t.Context(), "POST", "/predict", strings.NewReader(`{"x":[0.5,0.6]}`)))
 	var got struct{ Predictions []line }
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
 		t.Fatalf("%d %s %v", w.Code, w.Body, err)

@@ -215,7 +215,7 @@ func TestPredictBatch(t *testing.T) {
 	s := newServer(reg)
 	p.ready, p.limits = &s.ready, s.limits
 	p.ready.Store(true)
-	srv := httptest.NewServer(p)
+	srv := httptest.NewServer(p.routes()["POST /predict"])
 	defer srv.Close()
 	post := func(body string) (code int, got struct {
 		Predictions []struct {

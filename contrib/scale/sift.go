@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/contrib/scale/siftplan"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/crash"
@@ -51,8 +52,8 @@ streamsvm train --topics distilled --model-topic models --checkpoint ./state`,
 			connect := w.Group(f)
 			f.Group("Sifting", func() {
 				f.StringVar(&s.topic, "distilled-topic", "", "`TOPIC` for forwarded records; created if it does not exist")
-				f.Choice((*string)(&s.rule), "rule", string(sift.Hinge), []string{string(sift.Hinge), string(sift.Uncertain), string(sift.Uniform)}, "how to judge a record: by its margin; by its distance from the boundary, whatever its label; not at all")
-				f.Float64Var(&s.least, "p-min", sift.DefaultLeast, "probability of forwarding a record that the trainer no longer learns from, never 0")
+				f.Choice((*string)(&s.rule), "rule", string(siftplan.Hinge), []string{string(siftplan.Hinge), string(siftplan.Uncertain), string(siftplan.Uniform)}, "how to judge a record: by its margin; by its distance from the boundary, whatever its label; not at all")
+				f.Float64Var(&s.least, "p-min", siftplan.DefaultLeast, "probability of forwarding a record that the trainer no longer learns from, never 0")
 			})
 			return func(ctx context.Context, c *cli.Call) error {
 				switch {
@@ -79,14 +80,14 @@ streamsvm train --topics distilled --model-topic models --checkpoint ./state`,
 // A sifter forwards some of the records that it scores.
 type sifter struct {
 	topic string // for forwarded records
-	rule  sift.Rule
+	rule  siftplan.Rule
 	least float64
 
 	c       *cli.Call
 	group   *contrib.Group
 	counts  map[string]int32   // partitions of the topics
 	version *predictor.Version // that the plan is of
-	plan    sift.Plan
+	plan    siftplan.Plan
 }
 
 // patience is how long the first version of the model is waited for.
@@ -261,7 +262,7 @@ func (s *sifter) judge(v *predictor.Version, p *predictor.Prediction) sift.Heade
 	f := p.Score
 	if p.Scores != nil {
 		class := -1
-		if s.rule == sift.Hinge && p.Labelled {
+		if s.rule == siftplan.Hinge && p.Labelled {
 			class = int(p.Y)
 			if p.Class != "" {
 				class = len(p.Scores) // a class that the model does not know
@@ -284,14 +285,14 @@ func (s *sifter) judge(v *predictor.Version, p *predictor.Prediction) sift.Heade
 }
 
 // planOf returns the plan that v was published with.
-func (s *sifter) planOf(v *predictor.Version) *sift.Plan {
+func (s *sifter) planOf(v *predictor.Version) *siftplan.Plan {
 	if v != s.version {
-		plan, ok, err := sift.PlanOf(v.Update.Evaluation)
+		plan, ok, err := siftplan.PlanOf(v.Update.Evaluation)
 		if err != nil {
 			s.c.Log.Error("the plan of the model cannot be used, all records with a margin below the default band are forwarded", "version", v.Update.Version, "err", err)
 		}
 		if !ok || err != nil {
-			plan = sift.Plan{S: sift.DefaultBand}
+			plan = siftplan.Plan{S: siftplan.DefaultBand}
 		}
 		s.version, s.plan = v, plan
 	}

@@ -154,7 +154,7 @@ type Engine struct {
 	preq        *eval.Prequential
 	curve       *eval.Curve
 	weights     classWeights
-	sifted      *sift.Estimate           // nil unless the stream is sifted
+	sifted      sift.Tracker             // nil unless the stream is sifted
 	calib       *calibrate.Online        // for two classes; else nil
 	costOf      map[string]float64       // by label; nil without costs
 	soft        *calibrate.OnlineSoftmax // for more than two; else nil

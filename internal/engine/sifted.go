@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -50,11 +51,11 @@ func (e *Engine) countSifted(it *Item) {
 	if it.Sifted.P == 0 {
 		return
 	}
-	if e.sifted == nil {
-		e.sifted = new(sift.Estimate)
+	if e.sifted == nil && sift.NewTracker != nil {
+		e.sifted = sift.NewTracker()
 	}
-	if it.Source.Partition.Topic != "" {
-		e.sifted.Note(it.Source)
+	if at := it.Source; e.sifted != nil && at.Partition.Topic != "" {
+		e.sifted.Note(at.Partition, at.Offset)
 	}
 }
 
@@ -84,11 +85,7 @@ func (e *Engine) Plan(budget float64) []stream.Measure {
 	if e.sifted == nil {
 		return nil
 	}
-	if budget == 0 {
-		budget = 1
-	}
-	p := e.sifted.Plan(budget)
-	return p.Measures()
+	return e.sifted.Measures(budget)
 }
 
 // reached returns the positions that a model has learned up to, including those of
@@ -96,7 +93,7 @@ func (e *Engine) Plan(budget float64) []stream.Measure {
 func (e *Engine) reached() stream.Offsets {
 	o := e.Offsets()
 	if e.sifted != nil {
-		for p, next := range e.sifted.Sources {
+		for p, next := range e.sifted.Positions() {
 			if _, own := o[p]; !own {
 				o[p] = next
 			}
@@ -113,7 +110,11 @@ func (e *Engine) siftFields(f *state.Fields) {
 		return
 	}
 	if f.Decoding() {
-		e.sifted = new(sift.Estimate)
+		if sift.NewTracker == nil {
+			f.Fail("sifted", errors.New("this build makes no plans for sifting: package contrib/scale/siftplan does"))
+			return
+		}
+		e.sifted = sift.NewTracker()
 	}
 	f.Group("sifted", e.sifted.Fields)
 }
@@ -136,7 +137,7 @@ func (r *run) keepUp() {
 	if waits > 0 {
 		excess = time.Since(r.newest).Seconds() / siftTargetLag.Seconds()
 	}
-	r.budget = nextBudget(before, e.Forwarded(), e.Free(), excess, waits < r.waited)
+	r.budget = e.Next(before, excess, waits < r.waited)
 	r.waited = waits
 	if (before == 0) != (r.budget == 0) {
 		if r.budget > 0 {
@@ -145,31 +146,4 @@ func (r *run) keepUp() {
 			r.Log.Info("the trainer has caught up: the plan for sifting has no bound")
 		}
 	}
-}
-
-const (
-	lessBudget, moreBudget = 0.8, 1.1
-	leastChange            = 0.1 // per version
-)
-
-// nextBudget returns the share of the stream to request, 0 for no bound. budget is
-// the present one, forwarded the share that arrives now, free the share that would
-// be forwarded without a bound, and excess the age of the consumed records as a
-// multiple of the target: above 1 the trainer is behind. The further behind it is,
-// the less it requests, so that a few versions suffice even if they are rare. While
-// it catches up the budget stays; the number of waiting records shows that long
-// before their age does.
-func nextBudget(budget, forwarded, free, excess float64, catchesUp bool) float64 {
-	switch {
-	case excess > 1 && budget > 0 && catchesUp:
-		return budget
-	case excess > 1:
-		if budget == 0 {
-			budget = forwarded
-		}
-		return max(sift.LeastBudget, budget*max(leastChange, min(lessBudget, 1/excess)))
-	case budget == 0 || moreBudget*budget >= free:
-		return 0
-	}
-	return moreBudget * budget
 }

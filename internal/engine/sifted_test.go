@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamsvm/streamsvm/contrib/scale/siftplan"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -18,7 +19,7 @@ import (
 // headers, by the decisions of a rule that errs now and then.
 func siftedRecords(n int, seed uint64) (all, forwarded []stream.Record) {
 	all = records(n, seed, false)
-	plan := sift.Plan{S: 0.1}
+	plan := siftplan.Plan{S: 0.1}
 	for i, r := range all {
 		at := sift.Source{Partition: stream.Partition{Topic: "examples", ID: r.Partition}, Offset: r.Offset}
 		var x stream.Example
@@ -29,7 +30,7 @@ func siftedRecords(n int, seed uint64) (all, forwarded []stream.Record) {
 		if i%7 == 0 {
 			f = -0.5 * x.Y
 		}
-		p := plan.Probability(sift.Hinge, x.Y*f, 0.2)
+		p := plan.Probability(siftplan.Hinge, x.Y*f, 0.2)
 		if !sift.Forward(at, 3, p) {
 			continue
 		}
@@ -93,11 +94,11 @@ func TestSifted(t *testing.T) {
 			if m.Effective >= m.Sum || m.Effective > float64(e.Prequential().Examples()) {
 				t.Errorf("%g examples count as %g, of %d", m.Sum, m.Effective, e.Prequential().Examples())
 			}
-			p, ok, err := sift.PlanOf(e.Plan(0))
+			p, ok, err := siftplan.PlanOf(e.Plan(0))
 			if !ok || err != nil || p.Kappa != 0 {
 				t.Errorf("plan %+v, %v, %v", p, ok, err)
 			}
-			if p, _, err = sift.PlanOf(e.Plan(0.1)); err != nil || p.Kappa == 0 {
+			if p, _, err = siftplan.PlanOf(e.Plan(0.1)); err != nil || p.Kappa == 0 {
 				t.Errorf("plan under a budget %+v, %v", p, err)
 			}
 			last := all[len(all)-1]
@@ -162,27 +163,6 @@ func TestBadSiftHeader(t *testing.T) {
 // TestSiftBudget: a trainer that is behind asks for less, the less the further it
 // is, and for all again when it has caught up.
 func TestSiftBudget(t *testing.T) {
-	for _, excess := range []float64{1.01, 2, 1000} {
-		b := 0.0
-		for range 40 {
-			next := nextBudget(b, 0.2, 0.3, excess, false)
-			if next < sift.LeastBudget || b > 0 && next > b || next > 0.2 {
-				t.Fatalf("%g follows %g", next, b)
-			}
-			if got := nextBudget(b, 0.2, 0.3, excess, true); b > 0 && got != b {
-				t.Fatalf("%g follows %g while the trainer catches up", got, b)
-			}
-			b = next
-		}
-		if b != sift.LeastBudget {
-			t.Errorf("budget %g after 40 versions behind", b)
-		}
-		for ; b != 0; b = nextBudget(b, 0.2, 0.3, 0.9, false) {
-			if b > 0.3 {
-				t.Fatalf("budget %g, where 0.3 comes without", b)
-			}
-		}
-	}
 	_, recs := siftedRecords(3000, 5)
 	e, _ := runSifted(t, "online", recs, 0)
 	r := &run{RunConfig: RunConfig{Source: late{}, Log: e.cfg.Log}, e: e, newest: time.Now()}
@@ -192,49 +172,6 @@ func TestSiftBudget(t *testing.T) {
 	r.newest = time.Now().Add(-time.Hour)
 	if r.keepUp(); !(r.budget > 0 && r.budget < 1) {
 		t.Errorf("budget %g for a trainer that is an hour behind", r.budget)
-	}
-}
-
-// TestSiftBudgetSettles: where a quarter of what is forwarded can be learned, the
-// backlog stops growing after a few versions, however rare they are, and what is
-// forwarded comes near to what can be learned.
-func TestSiftBudgetSettles(t *testing.T) {
-	const target, arrive, learn, free = 30, 25000, 7000, 0.95 // seconds, records a second, share
-	for _, period := range []int{5, 10, 60, 300} {
-		var queue []float64 // records waiting, by the second they came in
-		oldest, waits, before, budget, most, late := 0, 0.0, 0.0, 0.0, 0.0, 0.0
-		for now := range 400 * period {
-			share := free
-			if budget > 0 {
-				share = min(share, budget)
-			}
-			queue = append(queue, share*arrive)
-			waits += share * arrive
-			for room := float64(learn); room > 0 && oldest <= now; {
-				n := min(room, queue[oldest])
-				queue[oldest], room, waits = queue[oldest]-n, room-n, waits-n
-				if queue[oldest] == 0 {
-					oldest++
-				}
-			}
-			most = max(most, waits)
-			if now >= 200*period {
-				late += share * arrive
-			}
-			if now%period == period-1 {
-				excess := 0.0
-				if waits > 0 {
-					excess = float64(now-oldest) / target
-				}
-				budget = nextBudget(budget, share, free, excess, waits < before)
-				before = waits
-			}
-		}
-		late /= float64(200 * period)
-		if bound := free * arrive * float64(target+4*period); most > bound || late < 0.7*learn || late > 1.1*learn {
-			t.Errorf("a version each %d s: at most %.0f records waited, want %.0f; in the end %.0f/s came, %d/s can be learned", period, most, bound, late, learn)
-		}
-		t.Logf("a version each %d s: at most %.0f waited, in the end %.0f/s came", period, most, late)
 	}
 }
 
@@ -259,7 +196,7 @@ func TestPlanPublished(t *testing.T) {
 		t.Fatalf("%d updates", len(pub.updates))
 	}
 	u := pub.updates[len(pub.updates)-1]
-	if p, ok, err := sift.PlanOf(u.Evaluation); !ok || err != nil || p.Kappa != 0 {
+	if p, ok, err := siftplan.PlanOf(u.Evaluation); !ok || err != nil || p.Kappa != 0 {
 		t.Errorf("plan %+v, %v, %v", p, ok, err)
 	}
 	if u.Offsets[stream.Partition{Topic: "examples"}] == 0 || u.Offsets[stream.Partition{Topic: "distilled"}] == 0 {

@@ -1,6 +1,6 @@
 // Package sift defines what the command sift and the trainer must agree on: the headers
-// of forwarded records, the plan by which records are chosen, and the choice itself. The
-// choice depends on nothing but the record, the decision on it and the plan.
+// of forwarded records, and the choice itself, which depends on nothing but the record and
+// its probability. Package contrib/scale/siftplan has the plans that give probabilities.
 //
 // A record is forwarded with probability p and then counts 1/p, so that sums over
 // the records forwarded are those over all, but for noise (Horvitz and Thompson
@@ -9,11 +9,15 @@ package sift
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/cespare/xxhash/v2"
 	"math"
+	"slices"
 	"strconv"
 
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -149,4 +153,59 @@ func one(r *stream.Record, key string) (value []byte, ok bool, err error) {
 		value, ok = h.Value, true
 	}
 	return value, ok, nil
+}
+
+// NewTracker returns a Tracker without records. Package contrib/scale/siftplan sets it when
+// it is imported; without, no plans are made.
+var NewTracker func() Tracker
+
+// Tracker estimates, from what is forwarded of a stream, how much of it is worth
+// forwarding.
+type Tracker interface {
+	// Add adds an example of weight w. now is its margin just before it was learned, seen
+	// that at which it was forwarded, NaN if there was no model.
+	Add(now, seen, w float64)
+	// Note adds the place from which a record was forwarded, and Positions returns the
+	// positions behind all of them.
+	Note(p stream.Partition, offset int64)
+	Positions() stream.Offsets
+	// Next returns the share of the stream to request, 0 for no bound, after the present
+	// one; see siftplan.
+	Next(budget, excess float64, catchesUp bool) float64
+	// Measures returns the plan that forwards at most a share budget of the stream, as
+	// measures; 0 and 1 set no bound.
+	Measures(budget float64) []stream.Measure
+	Fields(f *state.Fields)
+}
+
+// Least returns the margin of a record of more than two classes: the least of
+// those of the machines of each class against the rest. class is that of the
+// record; where it is negative the label is not known, and the class with the
+// largest score stands for it.
+func Least(scores []float64, class int) float64 {
+	if class < 0 && len(scores) > 0 {
+		class = slices.Index(scores, slices.Max(scores))
+	}
+	least := math.Inf(1)
+	for k, f := range scores {
+		if k != class {
+			f = -f
+		}
+		least = min(least, f)
+	}
+	return least
+}
+
+// Forward reports whether the record at a place is forwarded where the probability
+// is p. Whoever asks, and how often, the answer is the same.
+func Forward(at Source, seed uint64, p float64) bool { return draw(at, seed) < p }
+
+// draw returns a number from 0 up to, but without, 1 that is drawn for a place.
+func draw(at Source, seed uint64) float64 {
+	b := make([]byte, 0, 64)
+	b = binary.LittleEndian.AppendUint64(b, seed)
+	b = append(b, at.Partition.Topic...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(at.Partition.ID))
+	b = binary.LittleEndian.AppendUint64(b, uint64(at.Offset))
+	return float64(xxhash.Sum64(b)>>11) * 0x1p-53
 }

@@ -1,9 +1,6 @@
 package sift
 
 import (
-	"math"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -83,75 +80,6 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// TestMargin: what each rule looks at.
-func TestMargin(t *testing.T) {
-	for _, c := range []struct {
-		rule Rule
-		f, y float64
-		want float64
-	}{{Hinge, -2, 1, -2}, {Hinge, -2, -1, 2}, {Hinge, -2, 0, 2}, {Uncertain, -2, 1, 2}} {
-		if got := c.rule.Margin(c.f, c.y); got != c.want {
-			t.Errorf("%s of %g and %g: %g, want %g", c.rule, c.f, c.y, got, c.want)
-		}
-	}
-	scores := []float64{-1.5, 0.5, -0.25}
-	for class, want := range map[int]float64{0: -1.5, 1: 0.25, 2: -0.5, -1: 0.25} {
-		if got := Least(scores, class); got != want {
-			t.Errorf("class %d: %g, want %g", class, got, want)
-		}
-	}
-}
-
-func TestProbability(t *testing.T) {
-	p := Plan{S: 0.25}
-	for m, want := range map[float64]float64{-3: 1, 1: 1, 1.2: 1, 1.25: 0.05, 9: 0.05} {
-		if got := p.Probability(Hinge, m, 0.05); got != want {
-			t.Errorf("margin %g: %g, want %g", m, got, want)
-		}
-	}
-	if p.Probability(Hinge, math.NaN(), 0.05) != 1 {
-		t.Error("a margin that is no number is of no interest")
-	}
-	if p.Probability(Uniform, -3, 0.05) != 0.05 {
-		t.Error("uniform looks at the margin")
-	}
-	p.Kappa = 1
-	for b := range p.P {
-		p.P[b] = float64(b+1) / 20
-	}
-	for m, want := range map[float64]float64{-2: 1. / 20, -1: 2. / 20, 0.99: 5. / 20, 1: 6. / 20, 3: 14. / 20, 99: 14. / 20} {
-		if got := p.Probability(Hinge, m, 0.5); got != want {
-			t.Errorf("margin %g under a budget: %g, want %g", m, got, want)
-		}
-	}
-}
-
-func TestMeasures(t *testing.T) {
-	tight := Plan{S: 0.1, Kappa: 0.3}
-	for b := range tight.P {
-		tight.P[b] = 0.01 + float64(b)/100
-	}
-	for _, p := range []Plan{{}, {S: 0.5}, tight} {
-		list := append([]stream.Measure{{Name: "objective", Value: 2}}, p.Measures()...)
-		if got, ok, err := PlanOf(list); err != nil || !ok || got != p {
-			t.Errorf("%+v is read as %+v, %v, %v", p, got, ok, err)
-		}
-	}
-	if _, ok, err := PlanOf([]stream.Measure{{Name: "objective", Value: 2}}); ok || err != nil {
-		t.Error("a plan where there is none")
-	}
-	bad := tight
-	bad.P[3] = 0
-	for _, p := range []Plan{{S: -1}, {S: 0.6}, {Kappa: -1}, {Kappa: math.Inf(1)}, bad} {
-		if _, _, err := PlanOf(p.Measures()); err == nil {
-			t.Errorf("%+v passes", p)
-		}
-	}
-	if _, _, err := PlanOf(slices.DeleteFunc(tight.Measures(), func(m stream.Measure) bool { return m.Name == "sift_p_07" })); err == nil {
-		t.Error("a plan without a probability passes")
-	}
-}
-
 // TestDraw pins draws: workers of all versions must decide alike.
 func TestDraw(t *testing.T) {
 	for _, c := range []struct {
@@ -166,95 +94,5 @@ func TestDraw(t *testing.T) {
 		if got := draw(c.at, c.seed); got != c.want {
 			t.Errorf("%+v, seed %d: %v, want %v", c.at, c.seed, got, c.want)
 		}
-	}
-}
-
-// TestUnbiased: what is forwarded, times its weight, is what there was.
-func TestUnbiased(t *testing.T) {
-	plan := Plan{S: 0.1}
-	tight := Plan{Kappa: 1}
-	for b := range tight.P {
-		tight.P[b] = 0.02 + 0.03*float64(Bins-b)
-	}
-	for _, c := range []struct {
-		rule Rule
-		plan Plan
-		m    float64 // least
-	}{{Hinge, plan, 0.05}, {Hinge, tight, 0.05}, {Uncertain, plan, 0.001}, {Uniform, plan, 0.3}} {
-		r := rand.New(rand.NewPCG(1, 2))
-		var w, v, wrong, wrongAll, vWrong float64
-		const n = 200000
-		for i := range n {
-			f, y := 1+1.5*r.NormFloat64(), 1.
-			at := Source{stream.Partition{Topic: "t", ID: int32(i % 8)}, int64(i / 8)}
-			p := c.plan.Probability(c.rule, c.rule.Margin(f, y), c.m)
-			e := 0.
-			if f < 0 {
-				e = 1
-			}
-			wrongAll += e
-			v += (1 - p) / p
-			vWrong += e * (1 - p) / p
-			if Forward(at, 5, p) {
-				w += 1 / p
-				wrong += e / p
-			}
-		}
-		if d := math.Abs(w - n); d > 4*math.Sqrt(v) {
-			t.Errorf("%s: weights add up to %.0f for %d records, which is %.1f σ", c.rule, w, n, d/math.Sqrt(v))
-		}
-		if d := math.Abs(wrong - wrongAll); d > 4*math.Sqrt(vWrong) {
-			t.Errorf("%s: errors add up to %.0f, there are %.0f, which is %.1f σ", c.rule, wrong, wrongAll, d/math.Sqrt(vWrong))
-		}
-	}
-}
-
-// TestPlan: a plan asks for as much of the stream as its budget, most of what is
-// needed, and its band follows the crowd at the margin.
-func TestPlan(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	e := new(Estimate)
-	if p := e.Plan(1); p != (Plan{S: DefaultBand}) {
-		t.Errorf("%+v while nothing is known", p)
-	}
-	for i := range 20000 {
-		seen := 1 + 1.2*r.NormFloat64()
-		p := (&Plan{S: 0.1}).Probability(Hinge, seen, 0.05)
-		if Forward(Source{stream.Partition{}, int64(i)}, 1, p) {
-			e.Add(seen+0.1*r.NormFloat64(), seen, 1/p)
-		}
-	}
-	// As much is from 1 to 1+S as below 1, which is half of it all.
-	if p := e.Plan(1); p.S != DefaultBand || p.Kappa != 0 {
-		t.Errorf("%+v", p)
-	}
-	for _, budget := range []float64{0.5, 0.2, 0.05, 0.005} {
-		p := e.Plan(budget)
-		sum, n := 0.0, 100000
-		for range n {
-			sum += p.Probability(Hinge, 1+1.2*r.NormFloat64(), 0) / float64(n)
-		}
-		if math.Abs(sum-budget) > 0.15*budget {
-			t.Errorf("a budget of %g forwards %g", budget, sum)
-		}
-		if !(p.P[0] > p.P[9] && p.P[0] > p.P[13] && p.P[13] > 0) {
-			t.Errorf("budget %g: %v", budget, p.P)
-		}
-		if _, _, err := PlanOf(p.Measures()); err != nil {
-			t.Error(err)
-		}
-	}
-	crowd := new(Estimate)
-	for i := range 1000 {
-		crowd.Add(1.001+0.2*r.Float64(), math.NaN(), 1)
-		if i%10 == 0 {
-			crowd.Add(0, math.NaN(), 1)
-		}
-	}
-	if p := crowd.Plan(1); !(p.S > 0 && p.S < 0.05) {
-		t.Errorf("a band of %g where nine tenths are at the margin", p.S)
-	}
-	if f := crowd.Free(); !(f > 0.1 && f < 0.3) {
-		t.Errorf("%g of it are free", f)
 	}
 }

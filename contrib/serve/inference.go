@@ -1,6 +1,4 @@
-//go:build !core
-
-package main
+package serve
 
 import (
 	"errors"
@@ -10,35 +8,35 @@ import (
 
 	"github.com/streamsvm/streamsvm/contrib/oip"
 	"github.com/streamsvm/streamsvm/internal/app/admit"
+	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 )
 
-func init() {
-	inferenceRoutes = func(p *predict) map[string]http.HandlerFunc {
-		return map[string]http.HandlerFunc{
-			"GET /openapi.json": p.openAPI,
-			"GET /v2": func(w http.ResponseWriter, _ *http.Request) {
-				answerJSON(w, map[string]any{"name": "streamsvm", "version": version.String, "extensions": []string{}})
-			},
-			"GET /v2/health/live": func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, map[string]bool{"live": true}) },
-			"GET /v2/health/ready": func(w http.ResponseWriter, _ *http.Request) {
-				if !p.ready.Load() {
-					w.Header().Set("Content-Type", "application/json")
-					w.WriteHeader(http.StatusServiceUnavailable)
-				}
-				answerJSON(w, map[string]bool{"ready": p.ready.Load()})
-			},
-			"GET /v2/models/{model}":                           p.modelMetadata,
-			"GET /v2/models/{model}/versions/{version}":        p.modelMetadata,
-			"GET /v2/models/{model}/ready":                     p.modelReady,
-			"GET /v2/models/{model}/versions/{version}/ready":  p.modelReady,
-			"POST /v2/models/{model}/infer":                    p.infer,
-			"POST /v2/models/{model}/versions/{version}/infer": p.infer,
-			"/v2/": func(w http.ResponseWriter, r *http.Request) {
-				refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %s", r.Method, r.URL.Path))
-			},
-		}
+// inference returns the routes of the Open Inference Protocol.
+func (p *service) inference() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /openapi.json": p.openAPI,
+		"GET /v2": func(w http.ResponseWriter, _ *http.Request) {
+			serve.AnswerJSON(w, map[string]any{"name": "streamsvm", "version": version.String, "extensions": []string{}})
+		},
+		"GET /v2/health/live": func(w http.ResponseWriter, _ *http.Request) { serve.AnswerJSON(w, map[string]bool{"live": true}) },
+		"GET /v2/health/ready": func(w http.ResponseWriter, _ *http.Request) {
+			if !p.Ready.Load() {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			serve.AnswerJSON(w, map[string]bool{"ready": p.Ready.Load()})
+		},
+		"GET /v2/models/{model}":                           p.modelMetadata,
+		"GET /v2/models/{model}/versions/{version}":        p.modelMetadata,
+		"GET /v2/models/{model}/ready":                     p.modelReady,
+		"GET /v2/models/{model}/versions/{version}/ready":  p.modelReady,
+		"POST /v2/models/{model}/infer":                    p.infer,
+		"POST /v2/models/{model}/versions/{version}/infer": p.infer,
+		"/v2/": func(w http.ResponseWriter, r *http.Request) {
+			serve.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %s", r.Method, r.URL.Path))
+		},
 	}
 }
 
@@ -55,9 +53,9 @@ func (t *tensors) Clear() {
 }
 
 // describe describes the model of s, by default the one in use.
-func (p *predict) describe(m *oip.Model, s *predictor.Scorer) (err error) {
+func (p *service) describe(m *oip.Model, s *predictor.Scorer) (err error) {
 	if s == nil {
-		if s, err = p.pin(nil); err != nil {
+		if s, err = p.Pin(); err != nil {
 			return err
 		}
 	}
@@ -66,7 +64,7 @@ func (p *predict) describe(m *oip.Model, s *predictor.Scorer) (err error) {
 		return err
 	}
 	v := s.Current()
-	*m = oip.Model{Name: p.modelName(v), Learner: v.Learner(), Labels: s.Labels(), LabelValues: s.LabelValues(), Inputs: in}
+	*m = oip.Model{Name: p.Name(v), Learner: v.Learner(), Labels: s.Labels(), LabelValues: s.LabelValues(), Inputs: in}
 	if v.Update.Version != 0 {
 		m.Version = strconv.FormatUint(v.Update.Version, 10)
 	}
@@ -75,15 +73,15 @@ func (p *predict) describe(m *oip.Model, s *predictor.Scorer) (err error) {
 
 // inUse reports whether a request is about the model and version in use. If not, it
 // has answered.
-func (p *predict) inUse(w http.ResponseWriter, r *http.Request, m *oip.Model) bool {
+func (p *service) inUse(w http.ResponseWriter, r *http.Request, m *oip.Model) bool {
 	name, number := r.PathValue("model"), r.PathValue("version")
 	switch {
 	case name != m.Name:
-		refuse(w, http.StatusNotFound, fmt.Errorf("there is no model %q, but %q", name, m.Name))
+		serve.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no model %q, but %q", name, m.Name))
 	case number != "" && m.Version == "":
-		refuse(w, http.StatusNotFound, fmt.Errorf("there is no version %q of %s, which comes from a file and has none", number, m.Name))
+		serve.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no version %q of %s, which comes from a file and has none", number, m.Name))
 	case number != "" && number != m.Version:
-		refuse(w, http.StatusNotFound, fmt.Errorf("version %q of %s is not loaded, but %s", number, m.Name, m.Version))
+		serve.Refuse(w, http.StatusNotFound, fmt.Errorf("version %q of %s is not loaded, but %s", number, m.Name, m.Version))
 	default:
 		return true
 	}
@@ -92,53 +90,53 @@ func (p *predict) inUse(w http.ResponseWriter, r *http.Request, m *oip.Model) bo
 
 // describeFor describes the model in use, if the request is about it. If not, it
 // has answered.
-func (p *predict) describeFor(w http.ResponseWriter, r *http.Request, m *oip.Model) bool {
-	if !p.ready.Load() {
-		refuse(w, http.StatusServiceUnavailable, errNotReady)
+func (p *service) describeFor(w http.ResponseWriter, r *http.Request, m *oip.Model) bool {
+	if !p.Ready.Load() {
+		serve.Refuse(w, http.StatusServiceUnavailable, serve.ErrNotReady)
 		return false
 	}
 	if err := p.describe(m, nil); err != nil {
-		refuse(w, http.StatusInternalServerError, err)
+		serve.Refuse(w, http.StatusInternalServerError, err)
 		return false
 	}
 	return p.inUse(w, r, m)
 }
 
 // openAPI describes all routes, for the model in use if there is one.
-func (p *predict) openAPI(w http.ResponseWriter, _ *http.Request) {
+func (p *service) openAPI(w http.ResponseWriter, _ *http.Request) {
 	var m *oip.Model
 	var err error
-	if p.ready.Load() {
+	if p.Ready.Load() {
 		m = new(oip.Model)
 		err = p.describe(m, nil)
 	}
 	doc, bad := oip.OpenAPI(m)
 	if err = errors.Join(err, bad); err != nil {
-		refuse(w, http.StatusInternalServerError, err)
+		serve.Refuse(w, http.StatusInternalServerError, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(doc)
 }
 
-func (p *predict) modelMetadata(w http.ResponseWriter, r *http.Request) {
+func (p *service) modelMetadata(w http.ResponseWriter, r *http.Request) {
 	var m oip.Model
 	if p.describeFor(w, r, &m) {
-		answerJSON(w, m.Metadata())
+		serve.AnswerJSON(w, m.Metadata())
 	}
 }
 
-func (p *predict) modelReady(w http.ResponseWriter, r *http.Request) {
+func (p *service) modelReady(w http.ResponseWriter, r *http.Request) {
 	var m oip.Model
 	if p.describeFor(w, r, &m) {
-		answerJSON(w, map[string]any{"name": m.Name, "ready": true})
+		serve.AnswerJSON(w, map[string]any{"name": m.Name, "ready": true})
 	}
 }
 
 // infer answers a request of the Open Inference Protocol.
-func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
+func (p *service) infer(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Inference-Header-Content-Length") != "" {
-		refuseUnread(w, http.StatusUnsupportedMediaType, errors.New("binary tensors are not supported: send values in JSON, with tritonclient by binary_data=False"))
+		serve.RefuseUnread(w, http.StatusUnsupportedMediaType, errors.New("binary tensors are not supported: send values in JSON, with tritonclient by binary_data=False"))
 		return
 	}
 	q := p.begin(w, r, true)
@@ -156,7 +154,7 @@ func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 		q.fields = predictor.IgnoreFields // the protocol has no place for them
 	}
 	if err := p.describe(&t.model, q.pinned); err != nil {
-		refuse(w, http.StatusInternalServerError, err)
+		serve.Refuse(w, http.StatusInternalServerError, err)
 		return
 	}
 	if !p.inUse(w, r, &t.model) {

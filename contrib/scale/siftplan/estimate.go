@@ -1,4 +1,4 @@
-package sift
+package siftplan
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -64,11 +65,11 @@ func (e *Estimate) Add(now, seen, w float64) {
 }
 
 // Note takes note of where a record comes from.
-func (e *Estimate) Note(at Source) {
+func (e *Estimate) Note(p stream.Partition, offset int64) {
 	if e.Sources == nil {
 		e.Sources = stream.Offsets{}
 	}
-	e.Sources[at.Partition] = max(e.Sources[at.Partition], at.Offset+1)
+	e.Sources[p] = max(e.Sources[p], offset+1)
 }
 
 // sums lists those that are lists.
@@ -207,4 +208,50 @@ func (e *Estimate) sourceFields(f *state.Fields) {
 	if f.Decoding() {
 		e.Sources = read
 	}
+}
+
+func init() { sift.NewTracker = func() sift.Tracker { return new(Estimate) } }
+
+// Positions implements sift.Tracker.
+func (e *Estimate) Positions() stream.Offsets { return e.Sources }
+
+// Measures implements sift.Tracker.
+func (e *Estimate) Measures(budget float64) []stream.Measure {
+	if budget == 0 {
+		budget = 1
+	}
+	p := e.Plan(budget)
+	return p.Measures()
+}
+
+// Next implements sift.Tracker.
+func (e *Estimate) Next(budget, excess float64, catchesUp bool) float64 {
+	return nextBudget(budget, e.Forwarded(), e.Free(), excess, catchesUp)
+}
+
+const (
+	lessBudget, moreBudget = 0.8, 1.1
+	leastChange            = 0.1 // per version
+)
+
+// nextBudget returns the share of the stream to request, 0 for no bound. budget is
+// the present one, forwarded the share that arrives now, free the share that would
+// be forwarded without a bound, and excess the age of the consumed records as a
+// multiple of the target: above 1 the trainer is behind. The further behind it is,
+// the less it requests, so that a few versions suffice even if they are rare. While
+// it catches up the budget stays; the number of waiting records shows that long
+// before their age does.
+func nextBudget(budget, forwarded, free, excess float64, catchesUp bool) float64 {
+	switch {
+	case excess > 1 && budget > 0 && catchesUp:
+		return budget
+	case excess > 1:
+		if budget == 0 {
+			budget = forwarded
+		}
+		return max(LeastBudget, budget*max(leastChange, min(lessBudget, 1/excess)))
+	case budget == 0 || moreBudget*budget >= free:
+		return 0
+	}
+	return moreBudget * budget
 }

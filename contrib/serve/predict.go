@@ -1,4 +1,6 @@
-package main
+// Package serve answers requests for predictions over HTTP: POST /predict, the Open
+// Inference Protocol, and an OpenAPI document of both. Import it for its side effect.
+package serve
 
 import (
 	"bytes"
@@ -7,13 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -23,61 +24,42 @@ import (
 // defaultMaxRows is the largest number of examples in a request.
 const defaultMaxRows = 100_000
 
-// routes returns the routes that predict adds to those of every server.
-// contrib/oip/openapi.json describes them.
-func (p *predict) routes() map[string]http.HandlerFunc {
-	routes := map[string]http.HandlerFunc{"POST /predict": p.ServeHTTP, "GET /status.json": p.statusJSON}
-	maps.Copy(routes, inferenceRoutes(p))
-	return routes
-}
-
-// inferenceRoutes returns the routes of package contrib/oip.
-var inferenceRoutes = func(*predict) map[string]http.HandlerFunc { return nil }
-
-// answerJSON answers with v, which has a form in JSON.
-func answerJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v)
-}
-
-// refuse answers with an error.
-func refuse(w http.ResponseWriter, code int, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	if code == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
-}
-
-// refuseUnread is refuse for a request whose body has not been read to the end. It
-// closes the connection instead of waiting for the rest.
-func refuseUnread(w http.ResponseWriter, code int, err error) {
-	w.Header().Set("Connection", "close")
-	refuse(w, code, err)
-}
-
-var errNotReady = errors.New("there is no model yet, or the service is stopping")
-
 // unreadable answers that a request cannot be read.
 func unreadable(w http.ResponseWriter, err error) {
 	code := http.StatusBadRequest
 	if errors.Is(err, serve.ErrTooMany) {
 		code = http.StatusRequestEntityTooLarge
 	}
-	refuse(w, code, err)
+	serve.Refuse(w, code, err)
 }
 
-func (p *predict) mostRows() int { return cmp.Or(p.maxRows, defaultMaxRows) }
+func init() { contrib.Serve = routes }
+
+// A service answers requests.
+type service struct {
+	*contrib.Predictions
+	scorers scorers // that requests take
+}
+
+// routes returns the routes that predict adds to those of every server.
+// contrib/oip/openapi.json describes them.
+func routes(of *contrib.Predictions) map[string]http.HandlerFunc {
+	p := &service{Predictions: of}
+	list := p.inference()
+	list["POST /predict"] = p.predict
+	return list
+}
+
+func (p *service) mostRows() int { return cmp.Or(p.MaxRows, defaultMaxRows) }
 
 // maxExplained is the largest number of examples to explain in a request.
 const maxExplained = 100
 
-// ServeHTTP answers POST /predict. The body is one example in the codec of the
+// predict answers POST /predict. The body is one example in the codec of the
 // command line, a JSON array of examples, or lines of text. An example that cannot
 // be scored has an error in its place, and the request fails only if none can. JSON
 // lines are answered line by line, as on standard output.
-func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *service) predict(w http.ResponseWriter, r *http.Request) {
 	q := p.begin(w, r, false)
 	if q == nil {
 		return
@@ -129,7 +111,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // tooMany returns an error if the body has more rows than allowed.
-func (q *request) tooMany(p *predict, values iter.Seq[[]byte]) error {
+func (q *request) tooMany(p *service, values iter.Seq[[]byte]) error {
 	most := p.mostRows()
 	if q.explain > 0 {
 		most = min(most, maxExplained)
@@ -233,9 +215,9 @@ func (q *request) split(body []byte) (iter.Seq[[]byte], error) {
 	if name == "csv" {
 		line, rest, _ := bytes.Cut(body, []byte{'\n'})
 		if line = bytes.TrimRight(line, "\r"); q.names(line) {
-			h, err := parseHeader(line, codec.SignatureOf(q.pinned.Codec()).CSV.Comma)
+			names, err := codec.ParseHeader(line, codec.SignatureOf(q.pinned.Codec()).CSV.Comma)
 			if err == nil {
-				q.pinned, err = q.pinned.WithColumns(h.names).Pin()
+				q.pinned, err = q.pinned.WithColumns(names).Pin()
 			}
 			if err != nil {
 				return nil, err
@@ -268,14 +250,4 @@ func (q *request) names(line []byte) bool {
 		_, number := strconv.ParseFloat(name, 64)
 		return number != nil && slices.Contains(features, name)
 	})
-}
-
-// modelName returns the name of the model in use, for a file without one that of
-// the file.
-func (p *predict) modelName(v *predictor.Version) string {
-	if v.Update.Model != "" {
-		return v.Update.Model
-	}
-	name := filepath.Base(p.modelFile)
-	return strings.TrimSuffix(name, filepath.Ext(name))
 }

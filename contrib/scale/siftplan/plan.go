@@ -1,13 +1,12 @@
-package sift
+// Package siftplan makes the plans by which the command sift chooses records: a trainer
+// that imports it publishes one with each version, when records come that were sifted.
+package siftplan
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
-	"github.com/cespare/xxhash/v2"
-
+	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -31,24 +30,6 @@ func (r Rule) Margin(f, y float64) float64 {
 		return y * f
 	}
 	return math.Abs(f)
-}
-
-// Least returns the margin of a record of more than two classes: the least of
-// those of the machines of each class against the rest. class is that of the
-// record; where it is negative the label is not known, and the class with the
-// largest score stands for it.
-func Least(scores []float64, class int) float64 {
-	if class < 0 && len(scores) > 0 {
-		class = slices.Index(scores, slices.Max(scores))
-	}
-	least := math.Inf(1)
-	for k, f := range scores {
-		if k != class {
-			f = -f
-		}
-		least = min(least, f)
-	}
-	return least
 }
 
 // edges part margins into bins: bin b holds those from edges[b-1] up to, but
@@ -136,23 +117,9 @@ func PlanOf(list []stream.Measure) (p Plan, ok bool, err error) {
 	}
 	for b := range p.P {
 		name := fmt.Sprintf("sift_p_%02d", b)
-		if p.P[b] = at(name); !(p.P[b] >= LeastP && p.P[b] <= 1) {
+		if p.P[b] = at(name); !(p.P[b] >= sift.LeastP && p.P[b] <= 1) {
 			return Plan{}, true, fmt.Errorf("a plan with %s %g", name, p.P[b])
 		}
 	}
 	return p, true, nil
-}
-
-// Forward reports whether the record at a place is forwarded where the probability
-// is p. Whoever asks, and how often, the answer is the same.
-func Forward(at Source, seed uint64, p float64) bool { return draw(at, seed) < p }
-
-// draw returns a number from 0 up to, but without, 1 that is drawn for a place.
-func draw(at Source, seed uint64) float64 {
-	b := make([]byte, 0, 64)
-	b = binary.LittleEndian.AppendUint64(b, seed)
-	b = append(b, at.Partition.Topic...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(at.Partition.ID))
-	b = binary.LittleEndian.AppendUint64(b, uint64(at.Offset))
-	return float64(xxhash.Sum64(b)>>11) * 0x1p-53
 }

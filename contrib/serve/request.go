@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/admit"
+	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -44,6 +45,14 @@ type request struct {
 	first   error         // of the first row
 	sent    bool          // part of the answer has been sent
 }
+
+// A scoring is a batch of rows. Its memory is reused.
+type scoring struct {
+	predictor.Batch
+	s *predictor.Scorer // pinned to a version
+}
+
+func newScoring() *scoring { return new(scoring) }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
 
@@ -101,7 +110,7 @@ func (q *request) memory() int {
 }
 
 // end releases everything that the request holds. A small one is kept for reuse.
-func (q *request) end(p *predict) {
+func (q *request) end(p *service) {
 	q.rest()
 	q.End()
 	clear(q.values)
@@ -140,7 +149,7 @@ func (q *request) reserve(more int) error {
 
 // work takes a scorer from the pool. Before the first batch it waits a second at
 // most.
-func (q *request) work(p *predict) error {
+func (q *request) work(p *service) error {
 	if q.free == nil {
 		q.free = p.scorers.of(len(q.body))
 	}
@@ -162,7 +171,7 @@ func (q *request) work(p *predict) error {
 	if err := q.r.Context().Err(); err != nil {
 		return err
 	}
-	return p.limits.Refused(http.StatusServiceUnavailable, "busy", "other requests are being scored: try again")
+	return p.Limits.Refused(http.StatusServiceUnavailable, "busy", "other requests are being scored: try again")
 }
 
 // failed answers a request that exceeds a limit, or whose client has gone.
@@ -175,21 +184,21 @@ func (q *request) failed(err error, unread bool) {
 	switch {
 	case q.sent: // the connection is broken, so the client sees that the answer is incomplete
 	case unread:
-		refuseUnread(q.w, code, err)
+		serve.RefuseUnread(q.w, code, err)
 	default:
-		refuse(q.w, code, err)
+		serve.Refuse(q.w, code, err)
 	}
 }
 
 // begin reads a request and takes a scorer for it. copied says that the body will be
 // parsed into a copy, for which it reserves memory. If it returns nil it has answered.
-func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *request {
-	if !p.ready.Load() {
-		refuseUnread(w, http.StatusServiceUnavailable, errNotReady)
+func (p *service) begin(w http.ResponseWriter, r *http.Request, copied bool) *request {
+	if !p.Ready.Load() {
+		serve.RefuseUnread(w, http.StatusServiceUnavailable, serve.ErrNotReady)
 		return nil
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		refuseUnread(w, http.StatusUnsupportedMediaType, fmt.Errorf("the request is compressed with %q: send it as it is", e))
+		serve.RefuseUnread(w, http.StatusUnsupportedMediaType, fmt.Errorf("the request is compressed with %q: send it as it is", e))
 		return nil
 	}
 	fields, err := fieldCheck(r.URL.Query())
@@ -198,18 +207,18 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 		err = fmt.Errorf("explain is %q, want a number from 0 on", r.URL.Query().Get("explain"))
 	}
 	if err != nil {
-		refuseUnread(w, http.StatusBadRequest, err)
+		serve.RefuseUnread(w, http.StatusBadRequest, err)
 		return nil
 	}
-	admitted, err := p.limits.Begin(w, r)
+	admitted, err := p.Limits.Begin(w, r)
 	if err != nil {
-		refuseUnread(w, http.StatusServiceUnavailable, err)
+		serve.RefuseUnread(w, http.StatusServiceUnavailable, err)
 		return nil
 	}
 	q := requests.Get().(*request)
-	p.counts.requests.Add(1)
+	p.Requests.Add(1)
 	q.Request, q.w, q.r, q.fields, q.explain = admitted, w, r, fields, explain
-	if q.body, err = q.ReadBody(q.body, p.maxBody, q.size()); err != nil {
+	if q.body, err = q.ReadBody(q.body, p.MaxBody, q.size()); err != nil {
 		q.failed(err, true)
 		q.end(p)
 		return nil
@@ -228,8 +237,8 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 		q.end(p)
 		return nil
 	}
-	if q.pinned, err = p.pin(nil); err != nil {
-		refuse(w, http.StatusInternalServerError, err)
+	if q.pinned, err = p.Pin(); err != nil {
+		serve.Refuse(w, http.StatusInternalServerError, err)
 		q.end(p)
 		return nil
 	}
@@ -254,7 +263,7 @@ func fieldCheck(q url.Values) (predictor.FieldCheck, error) {
 
 // score scores the rows of the request and calls add after each batch. If it returns
 // false it has answered.
-func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error) bool {
+func (q *request) score(p *service, batches iter.Seq[[][]byte], add func() error) bool {
 	for rows := range batches {
 		var err error
 		if len(rows) == 1 && len(rows[0]) > flushAt { // decoded as a whole
@@ -268,12 +277,12 @@ func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error
 			return false
 		}
 		b := q.scoring
-		b.Fields, b.explain = q.fields, q.explain
+		b.Fields = q.fields
 		b.s, b.JSON, b.Records = q.pinned, q.inJSON, b.Records[:0]
 		for _, row := range rows {
 			b.Records = append(b.Records, stream.Record{Value: row})
 		}
-		p.score(q.r.Context(), b)
+		p.Score(q.r.Context(), b.s, &b.Batch, q.explain)
 		for i := range b.Predictions {
 			if err := b.Predictions[i].Err; err == nil {
 				q.good++
@@ -298,7 +307,7 @@ func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error
 }
 
 // some is score, but refuses a request of which no row can be scored.
-func (q *request) some(p *predict, batches iter.Seq[[][]byte], add func() error) bool {
+func (q *request) some(p *service, batches iter.Seq[[][]byte], add func() error) bool {
 	if !q.score(p, batches, add) {
 		return false
 	}
@@ -309,7 +318,7 @@ func (q *request) some(p *predict, batches iter.Seq[[][]byte], add func() error)
 	if q.n > 1 {
 		err = fmt.Errorf("none of %d examples can be scored; %w", q.n, err)
 	}
-	refuse(q.w, http.StatusBadRequest, err)
+	serve.Refuse(q.w, http.StatusBadRequest, err)
 	return false
 }
 
@@ -318,7 +327,7 @@ const flushAt = 64 << 10
 
 // flush sends the part of the answer that is ready. Others may use the scorer
 // meanwhile.
-func (q *request) flush(p *predict, contentType string) error {
+func (q *request) flush(p *service, contentType string) error {
 	q.rest()
 	if !q.sent {
 		if err := q.hold(); err != nil {
