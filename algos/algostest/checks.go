@@ -437,15 +437,6 @@ func (s *suite) report(t *testing.T) {
 	}
 }
 
-func decisions(m algos.Model, xs []*stream.Example) []float64 {
-	out, points := make([]float64, len(xs)), make([]stream.Vec, len(xs))
-	for i, x := range xs {
-		points[i] = x.X
-	}
-	m.Decisions(out, points)
-	return out
-}
-
 // learns: the learner does what it is for.
 func (s *suite) learns(t *testing.T) {
 	l := s.learner(t)
@@ -453,13 +444,12 @@ func (s *suite) learns(t *testing.T) {
 	if _, err := l.Finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	test := s.moons(2000, s.seed+1)
 	var n, right, residual, total float64
-	for i, f := range decisions(l.Model(), test) {
-		x := test[i]
+	for _, x := range s.moons(2000, s.seed+1) {
 		if !x.Labelled {
 			continue
 		}
+		f := l.Model().Decision(x.X)
 		n++
 		if s.right(f, x.Y) {
 			right++

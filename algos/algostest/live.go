@@ -174,14 +174,17 @@ func (s *suite) liveOn(t *testing.T, k concept) {
 
 func (s *suite) look(l algos.Learner, test []*stream.Example, at int) look {
 	v := look{at: at, losses: make([]float64, len(test))}
+	xs := make([]stream.Vec, len(test))
 	var sum, squares float64
-	for _, x := range test {
+	for i, x := range test {
+		xs[i] = x.X
 		sum += x.Y
 		squares += x.Y * x.Y
 	}
 	n := float64(len(test))
 	variance := squares/n - sum/n*sum/n
-	f := decisions(l.Model(), test)
+	f := make([]float64, len(test))
+	l.Model().Decisions(f, xs)
 	for i, x := range test {
 		switch {
 		case s.task == algos.Regress:

@@ -98,10 +98,11 @@ func (s *suite) weightHeard(t *testing.T) {
 				x.Weight = w
 			}
 		}
+		m := s.fed(t, xs).Model()
 		test := s.overlapping(2000, s.seed+1)
 		up := 0.0
-		for _, f := range decisions(s.fed(t, xs).Model(), test) {
-			switch {
+		for _, x := range test {
+			switch f := m.Decision(x.X); {
 			case s.task == algos.Regress:
 				up += f
 			case s.classes > 2 && f == 0, s.classes <= 2 && f >= 0:

@@ -102,13 +102,8 @@ const goldenChild = "STREAMSVM_GOLDEN_CHILD"
 // TestGoldenStates trains every learner in child processes, one for each code
 // path, and compares the hashes.
 func TestGoldenStates(t *testing.T) {
-	long := os.Getenv("STREAMSVM_LONG") != ""
-	slow := os.Getenv(goldenChild) == "generic" && !long
 	if os.Getenv(goldenChild) != "" {
 		for _, spec := range registry.All {
-			if spec.Kind == algos.Mixture && slow {
-				continue
-			}
 			e := newEngine(t, Config{Spec: spec, Options: small(spec), Seed: 7, Scale: "standard", Warmup: 100})
 			consume(t, e, bits(3000))
 			finish(t, e)
@@ -123,14 +118,10 @@ func TestGoldenStates(t *testing.T) {
 		}
 		return
 	}
-	codes := []string{"avx512", "generic"} // the best that the machine has, and without the default learner the slowest
-	if long {
-		codes = append(codes, "avx2")
-	}
-	for _, code := range codes {
+	for _, code := range []string{"avx512", "avx2", "generic"} {
 		t.Run(code, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run", "^TestGoldenStates$", "-test.v")
-			cmd.Env = append(os.Environ(), goldenChild+"="+code, "STREAMSVM_VEC="+code)
+			cmd.Env = append(os.Environ(), goldenChild+"=1", "STREAMSVM_VEC="+code)
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
@@ -146,12 +137,8 @@ func TestGoldenStates(t *testing.T) {
 					t.Errorf("%s on %s: state %s, want %s", name, used, hash, golden[name])
 				}
 			}
-			want := len(golden)
-			if code == "generic" && !long {
-				want -= 2
-			}
-			if seen != want {
-				t.Errorf("%d states reported, want %d\n%s", seen, want, out)
+			if seen != len(golden) {
+				t.Errorf("%d states reported, want %d\n%s", seen, len(golden), out)
 			}
 		})
 	}

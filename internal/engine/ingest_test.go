@@ -34,11 +34,8 @@ func encoded(t *testing.T, c codec.Codec, n int, seed uint64) []stream.Record {
 // examples share memory, with an engine that is given every example in memory
 // of its own. Learners that hold examples back would notice.
 func TestIngestReusesNothingInUse(t *testing.T) {
+	const n = 800
 	for _, of := range []struct{ learner, scale string }{{"scs", "standard"}, {"sbp", "standard"}, {"sbp", "none"}, {"online", "standard"}, {"online", "none"}, {"adaptive", "none"}} {
-		n := 1500
-		if of.learner == "adaptive" {
-			n = 600
-		}
 		cfg := config(t, of.learner)
 		cfg.Scale = of.scale // without one, learners get what was decoded
 		for _, name := range []string{"libsvm", "json", "msgpack"} {

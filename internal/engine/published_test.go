@@ -75,12 +75,8 @@ func (s *subscriber) label(i int, y float64) {
 // runs that are restored now and then, with labels that come with their examples, later,
 // and on a topic of their own. The state is the same with and without measuring.
 func TestAsPublished(t *testing.T) {
-	const late = 150
+	const every, n, late = 300, 2100, 150
 	for _, learner := range []string{"online", "adaptive"} {
-		every, n := 700, 5000
-		if learner == "adaptive" {
-			every, n = 300, 2100 // as many versions
-		}
 		for _, labels := range []string{"with", "delay", "join"} {
 			for _, live := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/live=%v", learner, labels, live), func(t *testing.T) {
@@ -93,7 +89,7 @@ func TestAsPublished(t *testing.T) {
 					}
 					s := &subscriber{t: t, e: newEngine(t, cfg), measures: eval.New(false, 1000)}
 					if !live {
-						cfg.PublishEvery = uint64(every)
+						cfg.PublishEvery = every
 					}
 					measured := newEngine(t, cfg)
 					var payload []byte
@@ -169,7 +165,7 @@ func TestAsPublished(t *testing.T) {
 					if s.e.AsPublished() != nil || got == nil {
 						t.Fatal("measured without being asked, or not")
 					}
-					if got.Versions != s.versions || got.Examples != s.measures.Examples() || got.Examples < uint64(n/2) {
+					if got.Versions != s.versions || got.Examples != s.measures.Examples() || got.Examples < n/2 {
 						t.Errorf("%d versions and %d examples, want %d and %d", got.Versions, got.Examples, s.versions, s.measures.Examples())
 					}
 					near := func(name string, a, b eval.Number) {
@@ -187,7 +183,7 @@ func TestAsPublished(t *testing.T) {
 					for _, g := range got.ByAge {
 						total += g.Examples
 					}
-					if total != got.Examples || got.ByAge[0].Examples == 0 || !live && got.ByAge[0].To != uint64(every/4) {
+					if total != got.Examples || got.ByAge[0].Examples == 0 || !live && got.ByAge[0].To != every/4 {
 						t.Errorf("%d examples by age: %+v", total, got.ByAge)
 					}
 				})

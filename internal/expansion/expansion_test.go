@@ -32,11 +32,7 @@ func TestExpansion(t *testing.T) {
 			b := kernel.New(f)
 			var points []stream.Vec
 			var coef []float64
-			n := 1300
-			if dim > 1024 {
-				n = 300 // a row has the bytes of many
-			}
-			for i := range n {
+			for i := range min(1300, 450_000/dim) {
 				x := pointtest.Random(r, dim, i%2 == 0 || dim > 1024)
 				points = append(points, x)
 				b.Append(x)

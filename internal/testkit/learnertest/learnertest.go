@@ -14,7 +14,6 @@ import (
 // Conformance runs the conformance suite on each of the learners, with every
 // preset.
 func Conformance(t *testing.T, specs []algos.Spec) {
-	long := os.Getenv("STREAMSVM_LONG") != ""
 	for _, spec := range specs {
 		for _, preset := range []string{"default", "paper"} {
 			t.Run(spec.Name+"/"+preset, func(t *testing.T) {
@@ -38,12 +37,10 @@ func Conformance(t *testing.T, specs []algos.Spec) {
 					}
 				}
 				opts := []algostest.Option{algostest.With(options)}
-				live := preset == "default"
-				if live {
+				if preset == "default" {
 					n, more := liveOptions(spec)
-					if !long && spec.Kind == algos.Mixture { // it takes longer than all others together
-						n /= 2
-						opts = append(opts, algostest.Examples(300))
+					if spec.Kind == algos.Mixture && os.Getenv("STREAMSVM_LONG") == "" { // it takes longer than all others together
+						n, opts = n/2, append(opts, algostest.Examples(300))
 					}
 					opts = append(opts, algostest.Live(n, more))
 				}
