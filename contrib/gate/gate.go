@@ -4,6 +4,8 @@
 //
 // Rule, ChampionTest, RollbackTest and ConfidenceSequence are of use without a trainer
 // too. Their Fields methods describe the state for package checkpoint/state.
+//
+// The API may change.
 package gate
 
 import (
