@@ -261,9 +261,6 @@ func (l *Learner) note(f, y, g float64) {
 func (l *Learner) rescale(x *stream.Vec) bool {
 	changed := false
 	for k, v := range x.Val {
-		if v == 0 {
-			continue
-		}
 		j := k
 		if x.Idx != nil {
 			j = int(x.Idx[k])

@@ -281,26 +281,14 @@ func (e *Engine) classCounts(n int) []float64 {
 	back := min(recentLabels, e.cfg.Window)
 	all, newest := make([]float64, classes), make([]float64, classes)
 	k := 0
-	if classes == 2 && len(e.block) <= back { // a sum in memory would take several times as long
-		positive := 0
-		for _, x := range e.block {
-			if x.Labelled {
-				positive += classOf(x.Y, classes)
-				k++
-			}
+	for _, x := range slices.Backward(e.block) {
+		if !x.Labelled {
+			continue
 		}
-		all[0], all[1] = float64(k-positive), float64(positive)
-		copy(newest, all)
-	} else {
-		for _, x := range slices.Backward(e.block) {
-			if !x.Labelled {
-				continue
-			}
-			class := classOf(x.Y, classes)
-			if all[class]++; k < back {
-				newest[class]++
-				k++
-			}
+		class := classOf(x.Y, classes)
+		if all[class]++; k < back {
+			newest[class]++
+			k++
 		}
 	}
 	for i, c := range e.preq.Counts() {
