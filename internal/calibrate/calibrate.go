@@ -194,8 +194,7 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	// The Newton step is the solution of matrix · step = gradient, the gradient
 	// being g times x, and g for the bias. The slopes have been eliminated, those
 	// below 0 first.
-	w0, w1 := away.border.sub(here.border.sub(o.weight, c), ca), here.border.sub(away.border.sub(o.weight, ca), c)
-	weights := [2]float64{w0, w1}
+	weights := [2]float64{away.border.sub(here.border.sub(o.weight, c), ca), here.border.sub(away.border.sub(o.weight, ca), c)}
 	d := here.border.sub(g, y) / weights[at]
 	o.bias = min(max(o.bias-d, -steepest), steepest)
 	here.step(d, c, y)
