@@ -177,7 +177,7 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	x := along(math.Abs(v), float64(2*int(at)-1))
 	z := here.slopes.add(o.bias, x)
 	p := linear.Sigmoid(z)
-	away.age()
+	away.learn(three{}, 0)
 	inv, low := away.factor()
 	ca := solve(inv, low, away.border)
 	label := 0
@@ -185,10 +185,7 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 		label = 1
 	}
 	g := p - float64(label)
-	w := float64(p * (1 - p))
-	if w < curvature { // a branch is faster than max, whose result the rest would wait for
-		w = curvature
-	}
+	w := max(float64(p*(1-p)), curvature)
 	o.weight = float64(keep*o.weight) + forget + w
 	here.learn(x, w)
 	inv, low = here.factor()
@@ -197,10 +194,9 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	// The Newton step is the solution of matrix · step = gradient, the gradient
 	// being g times x, and g for the bias. The slopes have been eliminated, those
 	// below 0 first.
-	w0, w1 := away.border.sub(here.border.sub(o.weight, c), ca), here.border.sub(away.border.sub(o.weight, ca), c)
-	weights := [2]float64{w0, w1}
+	weights := [2]float64{away.border.sub(here.border.sub(o.weight, c), ca), here.border.sub(away.border.sub(o.weight, ca), c)}
 	d := here.border.sub(g, y) / weights[at]
-	o.bias = clamp(o.bias-d, -steepest)
+	o.bias = min(max(o.bias-d, -steepest), steepest)
 	here.step(d, c, y)
 	away.step(d, ca, three{})
 	return p
@@ -233,18 +229,7 @@ func (s *side) step(d float64, c, y three) {
 }
 
 func slope(old, y, c, d float64) float64 {
-	return clamp(old-(y-float64(c*d)), 0)
-}
-
-// clamp limits v, which is not −0, to [least, steepest].
-func clamp(v, least float64) float64 {
-	if v < least {
-		return least
-	}
-	if v > steepest {
-		return steepest
-	}
-	return v
+	return min(max(old-(y-float64(c*d)), 0), steepest)
 }
 
 // learn adds a label of weight w at x. Everything before is discounted, and the
@@ -259,14 +244,6 @@ func (s *side) learn(x three, w float64) {
 	a[2].b = float64(keep*a[2].b) + float64(wx.c*x.b)
 	a[2].c = float64(keep*a[2].c) + forget + float64(wx.c*x.c)
 	u.a, u.b, u.c = float64(keep*u.a)+wx.a, float64(keep*u.b)+wx.b, float64(keep*u.c)+wx.c
-}
-
-// age is learn for a label on the other side.
-func (s *side) age() {
-	a, u := &s.matrix, &s.border
-	a[0].a, a[1].b, a[2].c = float64(keep*a[0].a)+forget, float64(keep*a[1].b)+forget, float64(keep*a[2].c)+forget
-	a[1].a, a[2].a, a[2].b = float64(keep*a[1].a), float64(keep*a[2].a), float64(keep*a[2].b)
-	u.a, u.b, u.c = float64(keep*u.a), float64(keep*u.b), float64(keep*u.c)
 }
 
 func (x three) times(c float64) three {

@@ -82,10 +82,8 @@ func bin(score float64) int {
 		const shift = 52 - 6 // 2^6 = octaveBins
 		i = 1 + int(math.Float64bits(a)>>shift) - (expBias+minExp)*octaveBins
 	}
-	if score >= 0 {
-		return halfBins + i
-	}
-	return halfBins - 1 - i
+	// Which side it is cannot be foreseen: −1 − i is the complement of i.
+	return halfBins + (i ^ -int(one(score < 0)))
 }
 
 func (b *bins) add(score float64, class int) {

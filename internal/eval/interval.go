@@ -30,9 +30,7 @@ func (b *blocks) add(right bool) {
 		return
 	}
 	b.n++
-	if right {
-		b.open++
-	}
+	b.open += one(right)
 	if b.n < b.length {
 		return
 	}

@@ -145,18 +145,9 @@ func (p *Prequential) CountNewest(counts []float64, n int) int {
 	}
 	end := at + len(p.labels) - n
 	for _, older := range [2][]float64{p.labels[at:min(end, len(p.labels))], p.labels[:max(end-len(p.labels), 0)]} {
-		if p.several {
-			for _, y := range older {
-				counts[p.class(y)]--
-			}
-			continue
-		}
-		positive := 0 // a sum in memory would take several times as long
 		for _, y := range older {
-			positive += class(y)
+			counts[p.class(y)]--
 		}
-		counts[0] -= float64(len(older) - positive)
-		counts[1] -= float64(positive)
 	}
 	return n
 }

@@ -87,10 +87,8 @@ func cellOf(p float64) int {
 		const shift = 52 - 4 // 2^4 = octaveCells
 		i = min(1+int(math.Float64bits(a)>>shift)-(expBias-minProb)*octaveCells, halfCells-1)
 	}
-	if p < 0.5 {
-		return i
-	}
-	return 2*halfCells - 1 - i
+	upper := int(one(!(p < 0.5))) // without a branch: −1 − i is the complement of i
+	return i ^ -upper + 2*halfCells*upper
 }
 
 // probabilityLoss returns −ln of the probability of the label, at most 36.

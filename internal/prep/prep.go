@@ -83,6 +83,7 @@ type Transform struct {
 	low, high     float64      // bounds of scaled values
 	arena         stream.Arena // memory for Next
 	clipped       Clipped      // counts from Next
+	zero          []float32    // what a dense transform makes of zeros; nil if that changes or is clipped
 }
 
 // Fit fits the preprocessing to examples, usually the first of a stream, without
@@ -159,7 +160,20 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 		t.fit(s, scaled)
 	}
 	t.clip()
+	t.prepare()
 	return t, nil
+}
+
+// prepare computes zero.
+func (t *Transform) prepare() {
+	t.zero = nil
+	if !t.dense || t.scale == Running {
+		return
+	}
+	var n Clipped
+	if y := t.shifted(stream.Vec{Idx: []int32{}}, &n); n.Values == 0 {
+		t.zero = y.Val
+	}
 }
 
 // clip sets the bounds for scales with a factor per feature.
@@ -279,6 +293,9 @@ func (t *Transform) shifted(x stream.Vec, clipped *Clipped) stream.Vec {
 	n := len(t.factor)
 	val := make([]float32, n, max(n, min(x.Dim(), DenseLimit)))
 	next := 0 // first feature not yet written
+	if t.zero != nil {
+		next = copy(val, t.zero)
+	}
 	zeros := func(to int) {
 		for ; next < to; next++ {
 			val[next] = t.one(next, 0, t.shift[next], t.factor[next], clipped)
@@ -290,9 +307,12 @@ func (t *Transform) shifted(x stream.Vec, clipped *Clipped) stream.Vec {
 		if j >= n {
 			break
 		}
+		if t.zero != nil && math.Float32bits(x.Val[k]) == 0 {
+			continue
+		}
 		zeros(j)
 		val[j] = t.one(j, x.Val[k], t.shift[j], t.factor[j], clipped)
-		next = j + 1
+		next = max(next, j+1)
 	}
 	zeros(n)
 	y := stream.Vec{Val: val}
@@ -451,6 +471,9 @@ func (t *Transform) Fields(f *state.Fields) {
 	t.clipFields(f)
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("scale", t.check())
+	}
+	if f.Decoding() && f.Err() == nil {
+		t.prepare()
 	}
 }
 

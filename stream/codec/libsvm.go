@@ -127,10 +127,7 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (idx []int32, val []
 	last, short := int64(0), true // the value before had one digit
 	for {
 		if short {
-			idx, val, i = c.digits(b, i, idx, val)
-			if n := len(idx); n > 0 {
-				last = int64(idx[n-1]) + 1
-			}
+			i, last, idx, val = c.digits(b, i, last, idx, val)
 		}
 		i = skipBlank(b, i)
 		if i == len(b) {
@@ -166,43 +163,35 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (idx []int32, val []
 // digits reads features from i on as long as they are an index of at most four digits,
 // a value of one, and a space, with two more bytes behind: those of categories. It
 // calls nothing, and looks at eight bytes at once.
-func (c *libsvm) digits(b []byte, i int, idx []int32, val []float32) ([]int32, []float32, int) {
+func (c *libsvm) digits(b []byte, i int, last int64, idx []int32, val []float32) (int, int64, []int32, []float32) {
 	const tops = 0x8080808080808080
-	last := int32(-1)
-	if n := len(idx); n > 0 {
-		last = idx[n-1]
-	}
 	for len(b)-i >= 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
 		// The bytes before the colon and the one behind must be at most 9, the others
 		// 0. A sum with a byte of like sets its top bit if it is more.
-		var x, like uint64
-		var j int32
+		var x, like, j uint64
 		var n int
 		switch {
 		case byte(w>>24) == ':':
 			x, like, n = w&0xffff_ffffffff^0x20_30_3a_303030, 0x7f_76_7f_767676, 6
-			j = int32(x&0xff*100 + x>>8&0xff*10 + x>>16&0xff)
+			j = x&0xff*100 + x>>8&0xff*10 + x>>16&0xff
 		case byte(w>>16) == ':':
 			x, like, n = w&0xff_ffffffff^0x20_30_3a_3030, 0x7f_76_7f_7676, 5
-			j = int32(x&0xff*10 + x>>8&0xff)
+			j = x&0xff*10 + x>>8&0xff
 		case byte(w>>8) == ':':
 			x, like, n = w&0xffffffff^0x20_30_3a_30, 0x7f_76_7f_76, 4
-			j = int32(x & 0xff)
+			j = x & 0xff
 		case byte(w>>32) == ':':
 			x, like, n = w&0xffffff_ffffffff^0x20_30_3a_30303030, 0x7f_76_7f_76767676, 7
-			j = int32(x&0xff*1000 + x>>8&0xff*100 + x>>16&0xff*10 + x>>24&0xff)
-		default:
-			return idx, val, i
+			j = x&0xff*1000 + x>>8&0xff*100 + x>>16&0xff*10 + x>>24&0xff
 		}
-		if j--; (x+like|x)&tops != 0 || j <= last || j >= int32(c.maxDim) {
-			return idx, val, i
+		if n == 0 || (x+like|x)&tops != 0 || int64(j) <= last || j > uint64(c.maxDim) {
+			break
 		}
-		idx, val = append(idx, j), append(val, float32(b[i+n-2]-'0'))
-		last = j
-		i += n
+		idx, val = append(idx, int32(j)-1), append(val, float32(b[i+n-2]-'0'))
+		i, last = i+n, int64(j)
 	}
-	return idx, val, i
+	return i, last, idx, val
 }
 
 // feature reads the feature that b begins with, index:value, and returns its length.

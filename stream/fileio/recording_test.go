@@ -135,6 +135,56 @@ func TestRecording(t *testing.T) {
 	}
 }
 
+// Lent records are the same, from a data file with records longer than a block and from
+// a recording of several blocks, and those fetched before Lend do not change.
+func TestLend(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 0))
+	var text strings.Builder
+	var recs []stream.Record
+	for k := range 4000 {
+		n := r.IntN(300)
+		if k%700 == 699 {
+			n = 3 * blockSize
+		}
+		line := strings.Repeat(string(rune('a'+k%26)), 1+n)
+		text.WriteString(line + "\n")
+		recs = append(recs, stream.Record{Topic: "t", Offset: int64(k), Value: []byte(line)})
+	}
+	for _, path := range []string{save(t, "x.libsvm", text.String()), record(t, recs, true)} {
+		for from := range 3 {
+			src := open(t, Options{}, path)
+			var got [][]byte
+			var before []stream.Record
+			for k := 0; ; k++ {
+				if k == from {
+					src.Lend()
+				}
+				page, err := src.Fetch(t.Context(), nil)
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if k < from {
+					before = append(before, page...)
+				}
+				for _, x := range page {
+					got = append(got, bytes.Clone(x.Value))
+				}
+			}
+			if len(got) != len(recs) {
+				t.Fatalf("%s: %d records, want %d", path, len(got), len(recs))
+			}
+			for k := range recs {
+				if !bytes.Equal(got[k], recs[k].Value) || k < len(before) && !bytes.Equal(before[k].Value, recs[k].Value) {
+					t.Fatalf("%s, lent from call %d on: record %d differs", path, from, k)
+				}
+			}
+		}
+	}
+}
+
 // smallRecording returns a recording of a few blocks, the records, and how
 // many of them are whole at each length of the file.
 func smallRecording(t *testing.T) (content []byte, recs []stream.Record, whole []int) {
