@@ -83,12 +83,12 @@ type Learner struct {
 	judged []judgement
 }
 
-// judgement is how an example counts.
+// judgement is how an example counts, and what was predicted for it.
 type judgement struct {
 	prediction
-	now   bool    // the prediction is made now; otherwise it was when the example came
-	count float64 // as how many examples
-	shift float64 // of the log odds at that time
+	now           bool    // the prediction is made now; otherwise it was when the example came
+	count, weight float64 // see weigh
+	shift         float64 // of the log odds at that time
 }
 
 var (
@@ -133,8 +133,8 @@ func newExpertsOf(env algos.Env, o options, s *sizes) (l *Learner, err error) {
 		return nil, err
 	}
 	l.setExperts(l.newExperts())
-	l.now = newScores(tick, len(l.experts))
-	l.rooms, l.judged = make([][]float32, tick), make([]judgement, tick)
+	l.now = newScores(together, len(l.experts))
+	l.rooms, l.judged = make([][]float32, together), make([]judgement, together)
 	return l, nil
 }
 
@@ -146,13 +146,14 @@ func newScores(rows, experts int) [][]score {
 	return out
 }
 
-// setExperts sets the experts, and their parts: each that takes long, with those that follow.
+// setExperts sets the experts, and their parts: first the machines, and each other one that
+// takes long with those that follow.
 func (l *Learner) setExperts(list []entry) {
 	l.experts, l.parts = list, nil
 	for e, x := range list {
 		begins := e == 0
 		switch x := x.expert.(type) {
-		case *kernelExpert, *features:
+		case *features:
 			begins = true
 		case *linearExpert:
 			begins = begins || x.at == 0
@@ -179,12 +180,16 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	return learned, steps, nil
 }
 
-// look lets the experts predict a few examples, and learn from each before they predict the
-// next one. It returns how many of xs those are.
-func (l *Learner) look(xs []*stream.Example) (int, error) {
-	if next := l.nextVersion(); next > 0 {
-		xs = xs[:min(uint64(len(xs)), next-l.cutting.Seen())]
-	}
+// look lets the experts predict some examples, and learn from each before they predict the
+// next one. It sets dst, which may be nil, to the predictions, and returns how many of xs
+// those are.
+//
+// Experts do not depend on each other, so each goes through all of the examples by itself.
+// Only machines are compared with each other, which may cut the sample, and those for numbers
+// depend on the numbers before.
+func (l *Learner) look(ctx context.Context, dst []float64, xs []*stream.Example) (int, error) {
+	seen := l.cutting.Seen()
+	xs = xs[:min(len(xs), l.most(seen))]
 	widens := l.enter(xs)
 	xs = xs[:len(l.batch)]
 	l.made, l.aged = l.made[:0], nil
@@ -194,53 +199,139 @@ func (l *Learner) look(xs []*stream.Example) (int, error) {
 		l.made, fresh = append(l.made, p), fresh || p == nil
 	}
 	err := l.each(1+len(l.parts), func(i int) error {
-		if i == 0 {
+		switch {
+		case i == 1:
 			if fresh {
 				l.aged = l.versionScores(samplers.Vecs(xs))
 			}
 			return nil
-		}
-		part := l.parts[len(l.parts)-i]
-		for _, e := range l.experts[part[0]:part[1]] {
-			e.begin(l.batch, fresh)
-		}
-		if l.numbers != nil { // those for numbers depend on all the numbers before
+		case l.numbers != nil || widens:
 			return nil
+		case i == 0:
+			return l.train(ctx, fresh)
 		}
-		return l.run(part, l.batch, !widens)
+		return l.ticks(func(from, to int) error {
+			err := l.run(l.parts[i-1], from, to, fresh, true)
+			if at := seen + uint64(to); err == nil && at%tick == 0 && to < len(xs) {
+				err = l.step(ctx, l.parts[i-1], at)
+			}
+			return err
+		})
 	})
-	for i, x := range xs {
-		if l.numbers != nil && err == nil {
-			err = l.run([2]int{0, len(l.experts)}, l.batch[i:i+1], !widens)
+	all := [2]int{0, len(l.experts)}
+	switch {
+	case err != nil:
+	case widens:
+		if err = l.run(all, 0, 1, fresh, false); err == nil {
+			l.judge(0)
+			err = l.widen(&l.batch[0])
+			l.labels.learn(xs[0].Y)
 		}
-		if err != nil {
-			return 0, err
-		}
-		l.judge(i, x)
-		if widens {
-			err = l.widen(&l.batch[i])
-		}
-		if l.numbers != nil {
+	case l.numbers != nil:
+		for i, x := range xs {
+			if err = l.run(all, i, i+1, fresh, true); err != nil {
+				break
+			}
+			l.judge(i)
 			l.labels.learn(x.Y)
 		}
 	}
+	if err != nil {
+		return 0, err
+	}
+	ticks := l.cutting.Seen()%tick == 0
+	err = l.each(1+len(l.parts), func(i int) error {
+		switch {
+		case i == 0:
+			l.mix(dst)
+		case i == 1 && ticks && (l.numbers != nil || widens):
+			return l.turn(ctx)
+		case i > 1 && ticks:
+			return l.step(ctx, l.parts[i-1], l.cutting.Seen())
+		}
+		return nil
+	})
 	return len(xs), err
 }
 
-// run lets a part of the experts predict examples of the batch, and learn from them.
-func (l *Learner) run(part [2]int, batch []input, learn bool) error {
+// most returns how many examples may be looked at together: up to the next version, and up to
+// where an expert needs those before.
+func (l *Learner) most(seen uint64) int {
+	n := uint64(together)
+	if next := l.nextVersion(); next > 0 {
+		n = min(n, next-seen)
+	}
+	if l.numbers != nil {
+		return int(min(n, tick-seen%tick))
+	}
+	for _, e := range l.experts {
+		if f, ok := e.expert.(*features); ok {
+			n = min(n, f.most(seen))
+		}
+	}
+	return int(n)
+}
+
+// ticks calls f for the parts of the batch between ticks.
+func (l *Learner) ticks(f func(from, to int) error) error {
+	for from, to := 0, 0; from < len(l.batch); from = to {
+		for to++; to < len(l.batch) && l.batch[to].i > 0; to++ {
+		}
+		if err := f(from, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// train lets the machines go through the batch.
+func (l *Learner) train(ctx context.Context, fresh bool) error {
+	return l.ticks(func(from, to int) error {
+		if err := l.run(l.parts[0], from, to, fresh, true); err != nil {
+			return err
+		}
+		for i := from; i < to; i++ {
+			l.judge(i)
+		}
+		if l.cutting.Seen()%tick == 0 {
+			return l.turn(ctx)
+		}
+		return nil
+	})
+}
+
+// run lets a part of the experts predict examples of the batch between two ticks, and learn
+// from them.
+func (l *Learner) run(part [2]int, from, to int, fresh, learn bool) error {
 	for e := part[0]; e < part[1]; e++ {
 		x := l.experts[e].expert
-		for i := range batch {
-			in := &batch[i]
+		if l.batch[from].i == 0 {
+			end := to
+			for l.numbers != nil && end < len(l.batch) {
+				end++
+			}
+			x.begin(l.batch[from:end], fresh)
+		}
+		for i := from; i < to; i++ {
+			in := &l.batch[i]
 			s := x.predict(in)
-			l.now[in.i][e] = s
+			l.now[i][e] = s
 			if !learn {
 				continue
 			}
 			if err := x.learn(in, s); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// step does what is due for a part of the experts after so many examples, at a tick.
+func (l *Learner) step(ctx context.Context, part [2]int, seen uint64) error {
+	for _, e := range l.experts[part[0]:part[1]] {
+		if err := e.step(ctx, seen); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -260,7 +351,8 @@ func (l *Learner) enter(xs []*stream.Example) (widens bool) {
 			l.rooms[i] = nil
 		}
 		z := l.inputs.applyIn(l.rooms[i], x.X)
-		l.batch = append(l.batch, input{x: x, i: i, z: z, row: z})
+		at := i - int((l.cutting.Seen()+uint64(i))%tick)
+		l.batch = append(l.batch, input{x: x, i: i - max(0, at), z: z, row: z})
 		if l.inputs.wide {
 			l.batch[i].row = unitLength(z)
 		} else {
@@ -306,28 +398,24 @@ func (l *Learner) prepare(in *input) {
 }
 
 // judge compares the machines on an example of the batch, and takes note of how it counts.
-func (l *Learner) judge(i int, x *stream.Example) {
-	j := &l.judged[i]
-	var weight float64
-	j.count, weight = l.weigh(x)
+func (l *Learner) judge(i int) {
+	x, j := l.batch[i].x, &l.judged[i]
+	j.count, j.weight = l.weigh(x)
 	if j.now = l.made[i] == nil; j.now {
 		j.prediction, j.shift = prediction{scores: l.now[i], machine: l.machine()}, l.shift()
-		if l.aged != nil {
-			j.aged = l.aged[i]
-		}
-		if l.numbers != nil {
-			j.f = l.numbers.predict(j.scores)
-		}
 		l.made[i] = &j.prediction
 	}
 	p := l.made[i]
-	l.compareMachines(p, x.Y, weight)
+	l.compareMachines(p, x.Y, j.weight)
 	l.cutting.Add(x)
-	switch {
-	case l.numbers != nil:
-		l.numbers.learn(p.scores, p.aged, x.Y, weight)
-	case l.mixer == nil:
-		l.log = append(l.log, record{slices.Clone(p.scores), p.aged, positive(x), weight})
+	if l.numbers != nil {
+		if j.now {
+			p.f = l.numbers.predict(p.scores)
+			if l.aged != nil {
+				p.aged = l.aged[i]
+			}
+		}
+		l.numbers.learn(p.scores, p.aged, x.Y, j.weight)
 	}
 }
 
@@ -341,14 +429,20 @@ func positive(x *stream.Example) int {
 // mix sets dst, which may be nil, to the predictions for the batch, and lets the mixer learn.
 func (l *Learner) mix(dst []float64) {
 	for i, p := range l.made {
-		j := &l.judged[i]
-		if l.mixer != nil {
+		x, j := l.batch[i].x, &l.judged[i]
+		if j.now && l.aged != nil {
+			p.aged = l.aged[i]
+		}
+		switch {
+		case l.mixer != nil:
 			lane := [][]score{p.scores}
 			if j.now {
 				p.f = l.mixer.predict(lane)[0] + j.shift
 			}
 			// Weights are for the experts. Log odds are of the stream as it is.
-			l.mixer.learn(lane, p.agedScores(), positive(l.batch[i].x), j.count)
+			l.mixer.learn(lane, p.agedScores(), positive(x), j.count)
+		case l.numbers == nil:
+			l.log = append(l.log, record{slices.Clone(p.scores), p.aged, positive(x), j.weight})
 		}
 		if dst != nil {
 			dst[i] = p.f
@@ -552,16 +646,6 @@ func (l *Learner) versionScores(xs []stream.Vec) [][]score {
 		}
 	}
 	return out
-}
-
-// steps returns what is due after every 16th example, which can be done at the same time.
-func (l *Learner) steps() (list []func(context.Context) error) {
-	for _, e := range l.experts {
-		if _, none := e.expert.(interface{ unstepped() }); !none {
-			list = append(list, e.step)
-		}
-	}
-	return list
 }
 
 // widen lets experts begin again on wide examples, with the first one.

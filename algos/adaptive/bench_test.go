@@ -97,7 +97,7 @@ func BenchmarkParts(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if err := e.step(b.Context()); err != nil {
+			if err := e.step(b.Context(), l.cutting.Seen()); err != nil {
 				b.Fatal(err)
 			}
 		})

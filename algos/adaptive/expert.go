@@ -35,8 +35,9 @@ type expert interface {
 	predict(in *input) score
 	// learn updates the expert with a labelled example, whose present score is s.
 	learn(in *input, s score) error
-	// step is called after every 16th example, for work that is done in batches.
-	step(ctx context.Context) error
+	// step is called after every 16th example, for work that is done in batches, with the
+	// number of examples.
+	step(ctx context.Context, seen uint64) error
 	// function returns the present function; nil if there is none. It is valid until the
 	// next call of learn or step.
 	function() function
@@ -81,9 +82,8 @@ func (l *Learner) newExperts() []entry {
 // unbatched has the methods of an expert that does nothing in batches.
 type unbatched struct{}
 
-func (unbatched) begin([]input, bool)        {}
-func (unbatched) step(context.Context) error { return nil }
-func (unbatched) unstepped()                 {}
+func (unbatched) begin([]input, bool)                {}
+func (unbatched) step(context.Context, uint64) error { return nil }
 
 // kernelExpert is a machine of the panel, which trains and replaces it.
 type kernelExpert struct {
@@ -122,9 +122,8 @@ func (e *kernelExpert) learn(in *input, _ score) error {
 	return nil
 }
 
-func (e *kernelExpert) unstepped()                 {}
-func (e *kernelExpert) step(context.Context) error { return nil } // panel.turn
-func (e *kernelExpert) fields(*state.Fields)       {}             // panel.fields
+func (e *kernelExpert) step(context.Context, uint64) error { return nil } // panel.turn
+func (e *kernelExpert) fields(*state.Fields)               {}             // panel.fields
 
 func (e *kernelExpert) function() function {
 	if m := e.machines[e.at]; m != nil {

@@ -53,13 +53,27 @@ func (e *features) learn(in *input, _ score) error {
 	return nil
 }
 
-func (e *features) step(ctx context.Context) error {
-	if e.inputs.wide || e.opt.Panel == "small" {
+// ends reports whether it does not exist, or ends at the next tick.
+func (e *features) ends() bool { return e.inputs.wide || e.opt.Panel == "small" }
+
+// most returns how many examples may follow until it begins.
+func (e *features) most(seen uint64) uint64 {
+	for _, n := range e.sizes.features {
+		if e.begun < n && !e.ends() {
+			due := (max(uint64(n), seen+1) + tick - 1) / tick * tick
+			return due - seen
+		}
+	}
+	return together
+}
+
+func (e *features) step(ctx context.Context, seen uint64) error {
+	if e.ends() {
 		e.l, e.pending = nil, nil
 		return nil
 	}
 	for _, n := range e.sizes.features {
-		if e.begun < n && e.cutting.Seen() >= uint64(n) {
+		if e.begun < n && seen >= uint64(n) {
 			return e.start(ctx, n)
 		}
 	}

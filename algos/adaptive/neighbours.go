@@ -382,8 +382,7 @@ func (e *nearExpert) learn(in *input, _ score) error {
 	return nil
 }
 
-func (e *nearExpert) unstepped()                 {}
-func (e *nearExpert) step(context.Context) error { return nil }
+func (e *nearExpert) step(context.Context, uint64) error { return nil }
 
 func (e *nearExpert) function() function {
 	if len(e.y) < nearLeast || e.second && !e.long() {

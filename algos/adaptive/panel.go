@@ -38,12 +38,9 @@ type panel struct {
 
 // aggregator weights what the experts predict.
 type aggregator interface {
-	// look lets the experts predict a few examples and learn from them, and returns how many.
-	look(xs []*stream.Example) (int, error)
-	// mix sets dst, which may be nil, to the predictions for those.
-	mix(dst []float64)
-	// steps returns what is due after every 16th example, which can be done at the same time.
-	steps() []func(ctx context.Context) error
+	// look lets the experts predict some examples and learn from them, sets dst to the
+	// predictions, and returns how many.
+	look(ctx context.Context, dst []float64, xs []*stream.Example) (int, error)
 	// learned is called when the machines have been trained and replaced.
 	learned() error
 	Report() algos.Report
@@ -159,23 +156,14 @@ func (l *panel) Finish(ctx context.Context) (algos.Report, error) {
 func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) error {
 	ctx = context.WithoutCancel(ctx)
 	for len(xs) > 0 {
-		n, err := l.aggregator.look(xs[:min(len(xs), tick-int(l.cutting.Seen()%tick))])
-		if err != nil {
-			return err
-		}
-		out := dst[:min(n, len(dst))]
-		if l.cutting.Seen()%tick == 0 {
-			err = l.turn(ctx, out)
-		} else {
-			l.aggregator.mix(out)
-		}
+		n, err := l.aggregator.look(ctx, dst, xs)
 		if err == nil {
 			err = l.aggregator.learned()
 		}
 		if err != nil {
 			return err
 		}
-		xs, dst = xs[n:], dst[len(out):]
+		xs, dst = xs[n:], dst[min(n, len(dst)):]
 	}
 	return nil
 }
@@ -220,20 +208,16 @@ func (l *panel) choose(ctx context.Context, m *machine, n int) error {
 	return m.choose(ctx, l.env, l.cutting.Newest(n), l.dim > narrow)
 }
 
-// turn is what happens at a tick: the predictions, steps that are due, the test for a cut,
-// machines that begin or are tuned anew.
-func (l *panel) turn(ctx context.Context, out []float64) error {
-	steps := []func(context.Context) error{func(context.Context) error {
-		l.aggregator.mix(out)
-		return nil
-	}}
-	for _, m := range l.machines {
-		if m != nil {
-			steps = append(steps, m.step)
+// turn is what happens at a tick: steps that are due, the test for a cut, machines that begin
+// or are tuned anew.
+func (l *panel) turn(ctx context.Context) error {
+	err := l.each(len(l.machines), func(i int) error {
+		if m := l.machines[i]; m != nil {
+			return m.step(ctx)
 		}
-	}
-	steps = append(steps, l.aggregator.steps()...)
-	if err := l.each(len(steps), func(i int) error { return steps[i](ctx) }); err != nil {
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	m := l.machines[growing]

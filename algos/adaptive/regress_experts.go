@@ -186,7 +186,7 @@ func (e *fitted) draw() {
 }
 
 // step lets it begin.
-func (e *fitted) step(context.Context) error {
+func (e *fitted) step(context.Context, uint64) error {
 	n, sd := e.panel.sizes.first, e.panel.labels.sd()
 	if e.l != nil || e.panel.cutting.Seen() < uint64(n) || !(sd > 1e-9*math.Abs(e.panel.labels.mean)) || e.rate == "" && e.panel.inputs.wide || e.form == onPhi && e.panel.waves == nil {
 		return nil
