@@ -122,9 +122,9 @@ func (l *Learner) freeze(i int) {
 // thaw removes the contribution of a frozen example from the model.
 func (l *Learner) thaw(j int) {
 	x := []stream.Vec{l.cold.Row(j)}
-	k := make([]float32, len(l.y))
+	l.block, l.own = room(l.block, len(l.y)), room(l.own, len(l.coldA))
+	k, own := l.block, l.own
 	l.basis.Block(k, len(k), x, 0, len(k))
-	own := make([]float32, len(l.coldA))
 	l.cold.Block(own, len(own), x, 0, len(own))
 	l.rows.Evals += int64(len(k) + len(own))
 	f, lag := vec.DotMixed(own, l.coldA), vec.DotMixed(own, l.coldLag)
@@ -145,8 +145,7 @@ const sweepCols = 1024
 // sweep computes the responses of new examples, in the iterate and in the average,
 // from the kernel values with the support vectors.
 func (l *Learner) sweep(slots []int, xs []stream.Vec) {
-	n := len(l.a)
-	idx, a, lag := make([]int32, 0, n), make([]float64, 0, n), make([]float64, 0, n)
+	idx, a, lag := l.ahead[:0], l.coefs[:0], l.lags[:0]
 	for i, v := range l.a {
 		if v != 0 || l.lag[i] != 0 {
 			idx = append(idx, int32(i))
@@ -154,6 +153,7 @@ func (l *Learner) sweep(slots []int, xs []stream.Vec) {
 			lag = append(lag, float64(l.lag[i]*l.y[i]))
 		}
 	}
+	l.ahead, l.coefs, l.lags = idx, a, lag
 	for _, i := range slots {
 		l.u[i], l.sumU[i] = 0, 0
 	}
@@ -167,7 +167,8 @@ func (l *Learner) sweep(slots []int, xs []stream.Vec) {
 }
 
 func (l *Learner) sweepOver(b *kernel.Basis, a, lag []float64, slots []int, xs []stream.Vec) {
-	block := make([]float32, min(len(xs), rows.Block)*sweepCols)
+	l.block = room(l.block, min(len(xs), rows.Block)*sweepCols)
+	block := l.block
 	for len(xs) > 0 {
 		n := min(len(xs), rows.Block)
 		for from := 0; from < len(a); from += sweepCols {
@@ -183,4 +184,12 @@ func (l *Learner) sweepOver(b *kernel.Basis, a, lag []float64, slots []int, xs [
 		l.rows.Evals += int64(n * len(a))
 		slots, xs = slots[n:], xs[n:]
 	}
+}
+
+// room returns n undefined values, in the memory of s if they fit.
+func room(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n, n+n/4)
+	}
+	return s[:n]
 }
