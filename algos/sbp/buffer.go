@@ -2,9 +2,12 @@ package sbp
 
 import (
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -166,20 +169,34 @@ func (l *Learner) sweep(slots []int, xs []stream.Vec) {
 	}
 }
 
+// sweeping is scratch memory for the kernel values of a piece.
+type sweeping struct{ block, x []float32 }
+
+var sweepings = sync.Pool{New: func() any { return &sweeping{block: make([]float32, rows.Block*sweepCols)} }}
+
+// sweepOver adds the responses to the points of b. Pieces of sweepCols points are
+// summed up by themselves, on several processors, and added in order.
 func (l *Learner) sweepOver(b *kernel.Basis, a, lag []float64, slots []int, xs []stream.Vec) {
-	l.block = room(l.block, min(len(xs), rows.Block)*sweepCols)
-	block := l.block
+	pieces := (len(a) + sweepCols - 1) / sweepCols
 	for len(xs) > 0 {
 		n := min(len(xs), rows.Block)
-		for from := 0; from < len(a); from += sweepCols {
-			to := min(len(a), from+sweepCols)
-			b.Block(block, to-from, xs[:n], from, to)
-			for r, i := range slots[:n] {
-				k := block[r*(to-from) : (r+1)*(to-from)]
-				f := vec.DotMixed(k, a[from:to])
-				l.u[i] += f
-				l.sumU[i] += float64(l.sumS*f) - vec.DotMixed(k, lag[from:to])
+		l.parts = slices.Grow(l.parts[:0], pieces*n)[:pieces*n]
+		par.Split(pieces, 1, b.Work(n*len(a)), func(lo, hi int) {
+			s := sweepings.Get().(*sweeping)
+			defer sweepings.Put(s)
+			for p := lo; p < hi; p++ {
+				from, to := p*sweepCols, min(len(a), (p+1)*sweepCols)
+				s.x = b.Values(s.x, s.block, to-from, xs[:n], from, to)
+				for r := range n {
+					k := s.block[r*(to-from) : (r+1)*(to-from)]
+					l.parts[p*n+r] = [2]float64{vec.DotMixed(k, a[from:to]), vec.DotMixed(k, lag[from:to])}
+				}
 			}
+		})
+		for at, v := range l.parts {
+			i := slots[at%n]
+			l.u[i] += v[0]
+			l.sumU[i] += float64(l.sumS*v[0]) - v[1]
 		}
 		l.rows.Evals += int64(n * len(a))
 		slots, xs = slots[n:], xs[n:]

@@ -103,6 +103,7 @@ type Learner struct {
 	ahead, picked, chosen []int32
 	coefs, lags           []float64
 	block, own            []float32
+	parts                 [][2]float64 // sums of a sweep, by piece and example
 }
 
 // coldSpans is the logarithm of how much w shrinks, by projections or otherwise,
