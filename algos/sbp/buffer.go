@@ -2,9 +2,12 @@ package sbp
 
 import (
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -122,9 +125,9 @@ func (l *Learner) freeze(i int) {
 // thaw removes the contribution of a frozen example from the model.
 func (l *Learner) thaw(j int) {
 	x := []stream.Vec{l.cold.Row(j)}
-	k := make([]float32, len(l.y))
+	l.block, l.own = room(l.block, len(l.y)), room(l.own, len(l.coldA))
+	k, own := l.block, l.own
 	l.basis.Block(k, len(k), x, 0, len(k))
-	own := make([]float32, len(l.coldA))
 	l.cold.Block(own, len(own), x, 0, len(own))
 	l.rows.Evals += int64(len(k) + len(own))
 	f, lag := vec.DotMixed(own, l.coldA), vec.DotMixed(own, l.coldLag)
@@ -145,8 +148,7 @@ const sweepCols = 1024
 // sweep computes the responses of new examples, in the iterate and in the average,
 // from the kernel values with the support vectors.
 func (l *Learner) sweep(slots []int, xs []stream.Vec) {
-	n := len(l.a)
-	idx, a, lag := make([]int32, 0, n), make([]float64, 0, n), make([]float64, 0, n)
+	idx, a, lag := l.ahead[:0], l.coefs[:0], l.lags[:0]
 	for i, v := range l.a {
 		if v != 0 || l.lag[i] != 0 {
 			idx = append(idx, int32(i))
@@ -154,6 +156,7 @@ func (l *Learner) sweep(slots []int, xs []stream.Vec) {
 			lag = append(lag, float64(l.lag[i]*l.y[i]))
 		}
 	}
+	l.ahead, l.coefs, l.lags = idx, a, lag
 	for _, i := range slots {
 		l.u[i], l.sumU[i] = 0, 0
 	}
@@ -166,21 +169,44 @@ func (l *Learner) sweep(slots []int, xs []stream.Vec) {
 	}
 }
 
+// sweeping is scratch memory for the kernel values of a piece.
+type sweeping struct{ block, x []float32 }
+
+var sweepings = sync.Pool{New: func() any { return &sweeping{block: make([]float32, rows.Block*sweepCols)} }}
+
+// sweepOver adds the responses to the points of b. Pieces of sweepCols points are
+// summed up by themselves, on several processors, and added in order.
 func (l *Learner) sweepOver(b *kernel.Basis, a, lag []float64, slots []int, xs []stream.Vec) {
-	block := make([]float32, min(len(xs), rows.Block)*sweepCols)
+	pieces := (len(a) + sweepCols - 1) / sweepCols
 	for len(xs) > 0 {
 		n := min(len(xs), rows.Block)
-		for from := 0; from < len(a); from += sweepCols {
-			to := min(len(a), from+sweepCols)
-			b.Block(block, to-from, xs[:n], from, to)
-			for r, i := range slots[:n] {
-				k := block[r*(to-from) : (r+1)*(to-from)]
-				f := vec.DotMixed(k, a[from:to])
-				l.u[i] += f
-				l.sumU[i] += float64(l.sumS*f) - vec.DotMixed(k, lag[from:to])
+		l.parts = slices.Grow(l.parts[:0], pieces*n)[:pieces*n]
+		par.Split(pieces, 1, b.Work(n*len(a)), func(lo, hi int) {
+			s := sweepings.Get().(*sweeping)
+			defer sweepings.Put(s)
+			for p := lo; p < hi; p++ {
+				from, to := p*sweepCols, min(len(a), (p+1)*sweepCols)
+				s.x = b.Values(s.x, s.block, to-from, xs[:n], from, to)
+				for r := range n {
+					k := s.block[r*(to-from) : (r+1)*(to-from)]
+					l.parts[p*n+r] = [2]float64{vec.DotMixed(k, a[from:to]), vec.DotMixed(k, lag[from:to])}
+				}
 			}
+		})
+		for at, v := range l.parts {
+			i := slots[at%n]
+			l.u[i] += v[0]
+			l.sumU[i] += float64(l.sumS*v[0]) - v[1]
 		}
 		l.rows.Evals += int64(n * len(a))
 		slots, xs = slots[n:], xs[n:]
 	}
+}
+
+// room returns n undefined values, in the memory of s if they fit.
+func room(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n, n+n/4)
+	}
+	return s[:n]
 }

@@ -155,7 +155,7 @@ func (l *level) scan(u, y []float64, lo, hi float64) {
 	}
 	n := len(u)
 	if len(l.found) < n {
-		l.found = make([]int32, n)
+		l.found = make([]int32, n+n/4)
 	}
 	var depth [lanes]float64
 	all, negative, found := scan(u, y[:n], l.shift, lo, hi, &depth, l.found)

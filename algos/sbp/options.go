@@ -21,7 +21,7 @@ type options struct {
 	Every     int     `opt:"every" fixed:"16" range:"[1,1e8]"`                              // examples a step
 	Final     float64 `opt:"final" fixed:"0.5" range:"[0,1000]"`                            // updates at the end of a bounded stream, as a multiple of the examples held
 	Restart   float64 `opt:"restart" fixed:"0.25" range:"[0,1000]"`                         // arrivals between restarts of average and step size, as a multiple of the examples held; 0: never
-	CacheMB   int     `opt:"cache" fixed:"256" range:"[0,1e6]"`                             // bound on the cache of kernel rows, MiB; changes no result
+	CacheMB   int     `opt:"cache" fixed:"24" range:"[0,1e6]"`                              // bound on the cache of kernel rows, MiB; changes no result
 	Nu        float64 `opt:"nu" fixed:"auto" range:"[0,inf)" auto:"what belongs to lambda"` // slack an example for a function of norm 1, which bounds the slack instead of weighing it
 	Rate      float64 `opt:"rate" fixed:"1" range:"(0,1000]"`                               // factor of the step size 1/sqrt(t max K(x,x))
 	Classes   string  `opt:"classes" fixed:"alternate" enum:"coin,alternate"`               // with an intercept: the class of the next example is drawn by a fair coin, or in turns, with less noise

@@ -98,8 +98,12 @@ type Learner struct {
 	depth int           // number of rows to look ahead
 	reach int           // updates since the last look-ahead
 
-	peek  rng.Source // scratch memory
-	ahead []int32
+	// Scratch memory.
+	peek                  rng.Source
+	ahead, picked, chosen []int32
+	coefs, lags           []float64
+	block, own            []float32
+	parts                 [][2]float64 // sums of a sweep, by piece and example
 }
 
 // coldSpans is the logarithm of how much w shrinks, by projections or otherwise,
@@ -265,7 +269,7 @@ func (l *Learner) expansion() *expansion.Expansion {
 	if g := l.bar.gamma * l.barUnit; g > 0 {
 		size = 1 / g
 	}
-	idx, cold := make([]int32, 0, len(l.a)), make([]int32, 0, len(l.coldA))
+	idx, cold := l.picked[:0], l.chosen[:0]
 	c := make([]float64, 0, len(l.a)+len(l.coldA))
 	for i, a := range l.a {
 		if v := size * l.y[i] * l.coef(a, l.lag[i]); v != 0 {
@@ -277,6 +281,7 @@ func (l *Learner) expansion() *expansion.Expansion {
 			cold, c = append(cold, int32(i)), append(c, v)
 		}
 	}
+	l.picked, l.chosen = idx, cold
 	l.shown.Pick(kernel.Part{Basis: l.basis, Idx: idx}, kernel.Part{Basis: l.cold, Idx: cold})
 	return expansion.View(l.shown, c, size*l.bar.bias*l.barUnit)
 }

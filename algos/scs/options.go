@@ -24,7 +24,7 @@ type options struct {
 	Block   int     `opt:"block" fixed:"512" range:"[4,4096]"`        // points in a block
 	Margin  float64 `opt:"margin" fixed:"0.2" range:"(0,inf)"`        // ascend on points with a margin below 1 + this, then check the others
 	Reduce  float64 `opt:"reduce" fixed:"0.05" range:"[0,inf)"`       // most by which a reduced set may change the decision at a support vector; 0: all support vectors
-	CacheMB int     `opt:"cache" fixed:"256" range:"[0,1e6]"`         // bound on the cache of kernel rows, MiB; changes no result
+	CacheMB int     `opt:"cache" fixed:"8" range:"[0,1e6]"`           // bound on the cache of kernel rows, MiB; changes no result
 	Accept  string  `opt:"accept" fixed:"guard" enum:"guard,printed"` // when a candidate is the model: with a small gap and no worse on draws; or by the paper's test, with the rest of the printed algorithm
 
 	// Options of earlier versions, which states may hold.

@@ -258,7 +258,7 @@ func (d *dual) prepare(l *Learner) {
 		return
 	}
 	n := l.Len()
-	d.z, d.m, d.q, d.y, d.v = make([][]float32, 0, n), make([][]float32, 0, n), make([]float64, 0, n), make([]float64, 0, n), make([]float64, 0, n)
+	d.z, d.m, d.q, d.y, d.v = d.z[:0], d.m[:0], d.q[:0], d.y[:0], d.v[:0]
 	for from := 0; from < n; from += chunk {
 		xs := samplers.Vecs(l.Sample()[from:min(n, from+chunk)])
 		z := d.features(l, xs)
@@ -287,7 +287,10 @@ func (d *dual) row(z []float32, r int) []float32 {
 // place sets z, m and q of slot i to those of the point x.
 func (d *dual) place(i int, x *stream.Example, z, m []float32, q float64) {
 	if i == len(d.z) {
-		d.z, d.m, d.q = append(d.z, nil), append(d.m, nil), append(d.q, 0)
+		if d.z = slices.Grow(d.z, 1)[:i+1]; d.z[i] == nil { // otherwise memory to reuse
+			d.z[i] = make([]float32, 0, d.opt.Features)
+		}
+		d.m, d.q = append(d.m, nil), append(d.q, 0)
 		d.y, d.v = append(d.y, 0), append(d.v, 0)
 	}
 	d.y[i], d.v[i] = x.Y, x.Importance()

@@ -118,10 +118,10 @@ type grid struct {
 	near, nearC float64 // only this gamma, this c, and their neighbours are tried; 0: all
 
 	points rff.Points
-	rows   *vec.Panels
+	rows   *vec.Panels // of a band
 
 	marks  []*stream.Example
-	plain  []float64 // kernel values
+	plain  []float32 // products of features
 	walk   []float64 // ⟨t(x),t(z)⟩/n, divided by the spread
 	z, zu  []float32 // features of the points and of the landmarks
 	t      []float64 // affinities of the points to the landmarks
@@ -186,8 +186,8 @@ func (g *grid) disorder(fold int, s []float64) float64 {
 	return float64(halves) / float64(2*max(len(of[0]), len(of[1])))
 }
 
-// band is the number of rows of kernel values computed together. Values to the left
-// of a band are in the bands above, by symmetry.
+// band is the number of rows and of columns of kernel values computed together.
+// Those below the diagonal are those above, by symmetry.
 const band = 64
 
 // setGamma computes the kernel values.
@@ -201,32 +201,34 @@ func (g *grid) setGamma(gamma float64) error {
 	if g.rows == nil {
 		g.points.Pack(g.xs)
 		g.z, g.rows = make([]float32, n*size), vec.NewPanels(size)
-		g.gram, g.plain = make([]float32, n*n), make([]float64, n*n)
+		g.gram, g.plain = make([]float32, n*n), make([]float32, n*n)
 	}
 	z := g.z
 	clear(z)
 	mapAll(feats, z, size, &g.points)
-	g.rows.Truncate(0)
-	for i := range n {
-		g.rows.Append(z[i*size : (i+1)*size])
-	}
-	par.Split(n, band, float64(n*n/2*size)/50, func(from, to int) {
-		for i := from; i < to; i += band {
-			m := min(band, n-i)
-			vec.Kernel{Kind: vec.Linear}.Block(g.gram[i*n+i:], n, z[i*size:], m, g.rows, i, n)
+	for at := 0; at < n; at += band {
+		end := min(n, at+band)
+		g.rows.Truncate(0)
+		for j := at; j < end; j++ {
+			g.rows.Append(z[j*size : (j+1)*size])
 		}
-	})
+		par.Split(end, band, float64(end*band*size)/50, func(from, to int) {
+			for i := from; i < to; i += band {
+				vec.Kernel{Kind: vec.Linear}.Block(g.plain[i*n+at:], n, z[i*size:], min(band, end-i), g.rows, 0, end-at)
+			}
+		})
+	}
 	for i := range n {
 		for j := i/band*band + band; j < n; j++ {
-			g.gram[j*n+i] = g.gram[i*n+j]
+			g.plain[j*n+i] = g.plain[i*n+j]
 		}
 	}
 	mean, diag := 0.0, 0.0
-	for i, v := range g.gram {
-		g.plain[i] = float64(v) * (2 / float64(size))
-		mean += g.plain[i]
+	for i, v := range g.plain {
+		k := float64(v) * g.scale()
+		mean += k
 		if i%(n+1) == 0 {
-			diag += g.plain[i]
+			diag += k
 		}
 	}
 	if len(g.marks) == 0 {
@@ -247,9 +249,13 @@ func (g *grid) setGamma(gamma float64) error {
 	return nil
 }
 
+// scale converts products of features to kernel values.
+func (g *grid) scale() float64 { return 2 / float64(g.opt.Features) }
+
 // weigh sets the Gram matrix to the one with a cluster kernel of weight a.
 func (g *grid) weigh(a float64) {
-	for i, v := range g.plain {
+	for i, p := range g.plain {
+		v := float64(p) * g.scale()
 		if a > 0 {
 			v = (v + float64(a*g.walk[i])) / (1 + a)
 		}

@@ -20,6 +20,7 @@ import (
 func main() {
 	crash.Install("streamsvm", os.Stderr, func() { os.Exit(int(cli.Software)) })
 	defer crash.Recover(nil)
+	limitMemory()
 	// The first signal asks for a clean end. The second one has its default
 	// effect: it ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

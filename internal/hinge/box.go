@@ -6,12 +6,13 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Box is the problem: maximise Σ w_i a_i − ½ a'Ka over a box, for so few points
-// that all of K is stored. Row i of K is Gram[i·Stride : i·Stride+n], n being the
-// number of points.
+// Box is the problem: maximise Σ w_i a_i − ½ a'Ka over a box. Row i of K is
+// Gram[i·Stride : i·Stride+n], n being the number of points, so all of K is stored;
+// or it is Row(i), which must leave the row returned before as it is.
 type Box struct {
 	Stride int
 	Gram   []float32
+	Row    func(i int) []float32
 	G      []float64 // the gradient, w − Ka
 	A      []float64
 	Lo, Hi []float64 // bounds of A
@@ -19,10 +20,12 @@ type Box struct {
 
 // Resize makes room for n points, with undefined values and a Stride of n.
 func (b *Box) Resize(n int) {
-	if cap(b.Gram) < n*n {
-		b.Gram = make([]float32, n*n)
+	if b.Row == nil {
+		if cap(b.Gram) < n*n {
+			b.Gram = make([]float32, n*n)
+		}
+		b.Stride, b.Gram = n, b.Gram[:n*n]
 	}
-	b.Stride, b.Gram = n, b.Gram[:n*n]
 	for _, v := range []*[]float64{&b.G, &b.A, &b.Lo, &b.Hi} {
 		*v = extend(*v, n)[:n]
 	}
@@ -58,14 +61,24 @@ func (b *Box) Ascend(limit int, tol float64) (pairs int) {
 	return pairs
 }
 
+func (b *Box) row(i int) []float32 {
+	if b.Row != nil {
+		return b.Row(i)
+	}
+	return b.Gram[i*b.Stride : i*b.Stride+len(b.G)]
+}
+
 func (b *Box) single(i int) {
-	d := clamp(b.G[i]/max(float64(b.Gram[i*b.Stride+i]), 1e-12), b.Lo[i]-b.A[i], b.Hi[i]-b.A[i])
-	b.shift(i, d)
+	k := b.row(i)
+	d := clamp(b.G[i]/max(float64(k[i]), 1e-12), b.Lo[i]-b.A[i], b.Hi[i]-b.A[i])
+	b.shift(i, d, k)
 }
 
 // double maximises over two coefficients exactly.
 func (b *Box) double(i, j int) {
-	kii, kjj, kij := float64(b.Gram[i*b.Stride+i]), float64(b.Gram[j*b.Stride+j]), float64(b.Gram[i*b.Stride+j])
+	rj := b.row(j)
+	ri := b.row(i)
+	kii, kjj, kij := float64(ri[i]), float64(rj[j]), float64(ri[j])
 	gi, gj := b.G[i], b.G[j]
 	il, ih := b.Lo[i]-b.A[i], b.Hi[i]-b.A[i]
 	jl, jh := b.Lo[j]-b.A[j], b.Hi[j]-b.A[j]
@@ -74,8 +87,8 @@ func (b *Box) double(i, j int) {
 		di := (float64(kjj*gi) - float64(kij*gj)) / det
 		dj := (float64(kii*gj) - float64(kij*gi)) / det
 		if di >= il && di <= ih && dj >= jl && dj <= jh {
-			b.shift(i, di)
-			b.shift(j, dj)
+			b.shift(i, di, ri)
+			b.shift(j, dj, rj)
 			return
 		}
 	}
@@ -93,12 +106,13 @@ func (b *Box) double(i, j int) {
 	for _, dj := range [2]float64{jl, jh} {
 		try(clamp((gi-float64(kij*dj))/max(kii, 1e-12), il, ih), dj)
 	}
-	b.shift(i, bi)
-	b.shift(j, bj)
+	b.shift(i, bi, ri)
+	b.shift(j, bj, rj)
 }
 
-// shift moves coefficient i by d; a move to a bound ends exactly on it.
-func (b *Box) shift(i int, d float64) {
+// shift moves coefficient i, whose row is k, by d; a move to a bound ends exactly on
+// it.
+func (b *Box) shift(i int, d float64, k []float32) {
 	if d == 0 {
 		return
 	}
@@ -110,7 +124,7 @@ func (b *Box) shift(i int, d float64) {
 	default:
 		b.A[i] = clamp(b.A[i]+d, b.Lo[i], b.Hi[i])
 	}
-	vec.AxpyMixed(-d, b.Gram[i*b.Stride:i*b.Stride+len(b.G)], b.G)
+	vec.AxpyMixed(-d, k, b.G)
 }
 
 func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }

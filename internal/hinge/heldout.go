@@ -2,10 +2,9 @@ package hinge
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/internal/par"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -14,34 +13,27 @@ const (
 	heldOutTol   = 0.1 // violation of a condition, in units of the margin, that counts as none
 )
 
-// grams has memory for kernel values, which is large.
-var grams = sync.Pool{New: func() any { return new([]float32) }}
+// heldOutBytes bounds the kernel rows that are kept.
+const heldOutBytes = 8 << 20
 
 // HeldOut cross-validates: it returns decisions at the examples xs by models
 // trained on the other folds. Entry k·len(xs)+i is the decision at example i of a
 // model that approximately minimises ½‖f‖² + cs[k] Σ_j v_j max(0, 1 − y_j f(x_j)).
 // b is empty. cs are ascending: each solution starts from the one before.
 //
-// All models share the kernel values, len(xs)² of them. A held-out example stays in
-// the problem with coefficient 0, so that its decision is available.
+// A held-out example stays in the problem with coefficient 0, so that its decision
+// is available.
 func HeldOut(b *kernel.Basis, xs []*stream.Example, fold []int, cs []float64) []float64 {
 	n := len(xs)
-	all := make([]int32, n)
-	for i, x := range xs {
+	for _, x := range xs {
 		b.Append(x.X)
-		all[i] = int32(i)
 	}
-	room := grams.Get().(*[]float32)
-	defer grams.Put(room)
-	if len(*room) < n*n {
-		*room = make([]float32, n*n)
-	}
-	gram := (*room)[:n*n]
-	b.Between(gram, n, all, 0, n)
+	cache := rows.New(b, heldOutBytes)
+	cache.Sync()
+	box := Box{Row: cache.Row}
+	box.Resize(n)
 	out := make([]float64, n*len(cs))
-	par.Each(1+slices.Max(fold), func(f int) {
-		box := Box{Gram: gram}
-		box.Resize(n)
+	for f := range 1 + slices.Max(fold) {
 		for i, x := range xs {
 			box.A[i], box.G[i] = 0, x.Y
 		}
@@ -59,6 +51,6 @@ func HeldOut(b *kernel.Basis, xs []*stream.Example, fold []int, cs []float64) []
 				}
 			}
 		}
-	})
+	}
 	return out
 }

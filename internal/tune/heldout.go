@@ -52,10 +52,6 @@ func validates(spec algos.Spec, env algos.Env, trials []*trial) bool {
 	return ok && err == nil
 }
 
-// maxPairs bounds the number of pairs of examples whose kernel values are held at a
-// time, whatever the number of processors: as float32 they take 64 MiB.
-const maxPairs = 1 << 24
-
 // validate sets the scores of the trials, as score does, for a CrossValidator.
 func validate(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial, w *work) error {
 	var xs []*stream.Example
@@ -68,7 +64,7 @@ func validate(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	fs := families(trials)
-	par.AtMost(max(1, maxPairs/max(1, len(xs)*len(xs))), len(fs), func(i int) {
+	par.Each(len(fs), func(i int) {
 		f := fs[i]
 		if ctx.Err() != nil {
 			return

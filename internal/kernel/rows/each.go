@@ -30,6 +30,17 @@ func (c *Cache) Each(idx []int32, from, to int, keep bool, visit func(r, at int,
 	if from >= to {
 		return
 	}
+	// Rows that are not for this call give way to those that are.
+	c.call++
+	for _, i := range idx {
+		if s := c.where[i] - 1; s >= 0 {
+			c.touch(s)
+			c.slots[s].call = c.call
+		}
+	}
+	for c.held > c.limit() {
+		c.drop(c.tail)
+	}
 	for base := 0; base < len(idx); base += groupLen {
 		c.group(idx[base:min(len(idx), base+groupLen)], base, from, to, keep && from == 0, visit)
 	}
@@ -61,9 +72,6 @@ func (c *Cache) group(idx []int32, base, from, to int, keep bool, visit func(r, 
 	})
 	for _, m := range c.in {
 		c.Evals += int64(max(0, to-m.from))
-		if m.slot >= 0 {
-			c.slots[m.slot].pinned = false
-		}
 	}
 }
 
@@ -91,10 +99,6 @@ func (c *Cache) admit(idx []int32, from, to int, keep bool) {
 		}
 		if s < 0 && keep {
 			s = c.add(i)
-		}
-		if s >= 0 {
-			c.touch(s)
-			c.slots[s].pinned = true
 		}
 		c.in = append(c.in, member{slot: s, from: from})
 	}

@@ -40,6 +40,7 @@ type Cache struct {
 	where      []int32 // where[i] is point i's slot plus 1, or 0
 	head, tail int32   // −1 if there is none
 	held       int
+	call       uint64 // counts the calls of Each
 
 	changed []uint64 // value of now when a point was last replaced
 	now     uint64   // counts the rounds of changes
@@ -54,8 +55,8 @@ type Cache struct {
 type slot struct {
 	point      int32
 	prev, next int32
-	pinned     bool
 	tick       uint64
+	call       uint64    // the last call of Each that it was for
 	k          []float32 // nil: not recomputed since a restart
 }
 
@@ -123,8 +124,8 @@ func (c *Cache) Direct() bool { return c.bits != nil && c.bits.active() }
 // Has reports whether the row of point i is cached.
 func (c *Cache) Has(i int32) bool { return c.where[i] > 0 }
 
-// Row returns the kernel row of point i. It is valid until the next call of Row
-// or Fetch.
+// Row returns the kernel row of point i. It is valid until Block−1 other rows have
+// been used or fetched.
 func (c *Cache) Row(i int) []float32 {
 	if !c.Has(int32(i)) {
 		c.Fetch([]int32{int32(i)})
@@ -174,8 +175,8 @@ func (c *Cache) compute(dst []float32, i, from int) {
 // one pass over the points.
 func (c *Cache) Fetch(idx []int32) {
 	n := c.basis.Len()
-	direct := c.Direct()
-	if !direct && len(idx) > 0 {
+	single := len(idx) == 1 || c.Direct()
+	if !single && len(idx) > 0 {
 		c.scratch(len(idx) * n)
 		c.basis.Between(c.block, n, idx, 0, n)
 	}
@@ -183,8 +184,8 @@ func (c *Cache) Fetch(idx []int32) {
 	for r, i := range idx {
 		e := &c.slots[c.add(i)]
 		c.resize(e, n)
-		if direct {
-			c.bits.row(e.k, int(i), 0)
+		if single {
+			c.compute(e.k, int(i), 0)
 		} else {
 			copy(e.k, c.block[r*n:(r+1)*n])
 		}
@@ -201,12 +202,12 @@ func (c *Cache) scratch(n int) {
 func (c *Cache) limit() int { return max(Block, c.bytes/max(4*c.basis.Len(), 1)) }
 
 // add makes an entry for a point that has none, evicting the least recently used
-// row if necessary. It returns −1 if that row is pinned.
+// row if necessary. It returns −1 if the present call of Each is for that row, too.
 func (c *Cache) add(point int32) int32 {
 	var spare []float32
 	for limit := c.limit(); c.held >= limit; {
 		last := &c.slots[c.tail]
-		if last.pinned {
+		if c.call > 0 && last.call == c.call {
 			return -1
 		}
 		if cap(last.k) >= c.basis.Len() {
@@ -221,7 +222,7 @@ func (c *Cache) add(point int32) int32 {
 	} else {
 		c.slots = append(c.slots, slot{})
 	}
-	c.slots[s] = slot{point: point, tick: c.now, k: spare}
+	c.slots[s] = slot{point: point, tick: c.now, call: c.call, k: spare}
 	c.where[point] = s + 1
 	c.held++
 	c.link(s)
@@ -318,8 +319,10 @@ func (c *Cache) Fields(f *state.Fields) {
 	for i := range n {
 		c.bits.set(i, c.basis.Row(i))
 	}
-	for h, i := range held {
-		if i < 0 || int(i) >= n || c.Has(i) || c.held >= c.limit() {
+	// Earlier versions held more.
+	for h := max(0, len(held)-c.limit()); h < len(held); h++ {
+		i := held[h]
+		if i < 0 || int(i) >= n || c.Has(i) {
 			f.Fail("held", fmt.Errorf("no row %d", i))
 			return
 		}
