@@ -20,6 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
+	"github.com/streamsvm/streamsvm/contrib/statetopic"
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
@@ -28,7 +29,6 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
-	"github.com/streamsvm/streamsvm/contrib/statetopic"
 )
 
 var update = flag.Bool("update", false, "write the bytes of today's formats into the pages")
