@@ -177,7 +177,7 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	x := along(math.Abs(v), float64(2*int(at)-1))
 	z := here.slopes.add(o.bias, x)
 	p := linear.Sigmoid(z)
-	away.learn(three{}, 0)
+	away.age()
 	inv, low := away.factor()
 	ca := solve(inv, low, away.border)
 	label := 0
@@ -244,6 +244,14 @@ func (s *side) learn(x three, w float64) {
 	a[2].b = float64(keep*a[2].b) + float64(wx.c*x.b)
 	a[2].c = float64(keep*a[2].c) + forget + float64(wx.c*x.c)
 	u.a, u.b, u.c = float64(keep*u.a)+wx.a, float64(keep*u.b)+wx.b, float64(keep*u.c)+wx.c
+}
+
+// age is learn for a label on the other side.
+func (s *side) age() {
+	a, u := &s.matrix, &s.border
+	a[0].a, a[1].b, a[2].c = float64(keep*a[0].a)+forget, float64(keep*a[1].b)+forget, float64(keep*a[2].c)+forget
+	a[1].a, a[2].a, a[2].b = float64(keep*a[1].a), float64(keep*a[2].a), float64(keep*a[2].b)
+	u.a, u.b, u.c = float64(keep*u.a), float64(keep*u.b), float64(keep*u.c)
 }
 
 func (x three) times(c float64) three {
