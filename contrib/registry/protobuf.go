@@ -143,10 +143,21 @@ func planMessage(m protoreflect.MessageDescriptor, l wire.Level) *protoPlan {
 	return p
 }
 
+// unmarshal parses a message. The library panics at some that are malformed: at an entry of
+// a map with two keys, the second one of another wire type.
+func unmarshal(data []byte, m protoreflect.ProtoMessage) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%v", v)
+		}
+	}()
+	return proto.UnmarshalOptions{AllowPartial: true, RecursionLimit: wire.MaxDepth}.Unmarshal(data, m)
+}
+
 // Read implements wire.Plan.
 func (p *protoPlan) Read(r *wire.Reader, data []byte) error {
 	m := dynamicpb.NewMessage(p.message)
-	if err := (proto.UnmarshalOptions{AllowPartial: true, RecursionLimit: wire.MaxDepth}).Unmarshal(data, m); err != nil {
+	if err := unmarshal(data, m); err != nil {
 		return wire.Fail(stream.ReasonSyntax, "", "the record is cut off, or not Protobuf: %v", err)
 	}
 	return p.read(r, m)
