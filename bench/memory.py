@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Peak memory, processor time, and what a second processor saves, of learners on a file.
 
-    bench/memory.py [FILE] [--learners scs,sbp,tsgs3vm,dsg] [--runs 7]
+    bench/memory.py [FILE] [--learners adaptive,scs,sbp,tsgs3vm,dsg] [--runs 7] [--binary STREAMSVM]
 
 Without a FILE: 30,000 examples of a synthetic stream with 18 features. Times are the least
 of several runs, with one and two processors by turns. The states at 1, 2 and 4 must agree.
@@ -34,12 +34,14 @@ def replay(binary, data, learner, procs, out):
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("file", nargs="?")
-    a.add_argument("--learners", default="scs,sbp,tsgs3vm,dsg")
+    a.add_argument("--learners", default="adaptive,scs,sbp,tsgs3vm,dsg")
+    a.add_argument("--binary", help="instead of that of this directory")
     a.add_argument("--runs", type=int, default=7)
     a = a.parse_args()
     with tempfile.TemporaryDirectory() as tmp:
-        binary, out = os.path.join(tmp, "streamsvm"), os.path.join(tmp, "out.json")
-        subprocess.run(["go", "build", "-o", binary, "./cmd/streamsvm"], cwd=ROOT, check=True)
+        binary, out = a.binary or os.path.join(tmp, "streamsvm"), os.path.join(tmp, "out.json")
+        if not a.binary:
+            subprocess.run(["go", "build", "-o", binary, "./cmd/streamsvm"], cwd=ROOT, check=True)
         data = a.file or os.path.join(tmp, "stream.libsvm")
         if not a.file:
             subprocess.run([binary, "generate", *STREAM, "--out", data], check=True, stderr=subprocess.DEVNULL)

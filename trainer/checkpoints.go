@@ -71,7 +71,7 @@ func (r *run) openStore(ctx context.Context) error {
 // over both.
 func (r *run) openStateTopic(ctx context.Context, topic string) error {
 	if topiclog.OpenStates == nil {
-		return &OptionError{"Checkpoints", "", errors.New("this build keeps no checkpoints in topics: package contrib/statetopic does")}
+		return &OptionError{"Checkpoints", "", errors.New("this build keeps no checkpoints in topics: package contrib/statetopic was not imported")}
 	}
 	if err := r.waitInput(ctx); err != nil {
 		return err

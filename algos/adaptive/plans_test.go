@@ -12,7 +12,8 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/adaptive"
 	"github.com/streamsvm/streamsvm/checkpoint"
-	_ "github.com/streamsvm/streamsvm/contrib/scale/siftplan" // plans are part of the state
+	_ "github.com/streamsvm/streamsvm/contrib/gate"           // its state is part of the state
+	_ "github.com/streamsvm/streamsvm/contrib/scale/siftplan" // so are plans
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/sift"

@@ -21,7 +21,7 @@ type Champions struct {
 }
 
 // errNoGate says that contrib/gate has not been imported.
-var errNoGate = errors.New("this build has no gate: package contrib/gate does")
+var errNoGate = errors.New("this build has no champion gate: package contrib/gate was not imported")
 
 func newGate(rule string, regress, classes bool, schema string) (promote.Gate, error) {
 	if promote.New == nil {

@@ -111,7 +111,7 @@ func (e *Engine) siftFields(f *state.Fields) {
 	}
 	if f.Decoding() {
 		if sift.NewTracker == nil {
-			f.Fail("sifted", errors.New("this build makes no plans for sifting: package contrib/scale/siftplan does"))
+			f.Fail("sifted", errors.New("this build makes no plans for sifting: package contrib/scale/siftplan was not imported"))
 			return
 		}
 		e.sifted = sift.NewTracker()

@@ -185,7 +185,7 @@ def test_files(tmp_path: Path) -> None:
         assert list(loaded.classes_) == ["no", "yes"] and loaded.n_features_in_ == 5
         with pytest.raises(ValueError, match="no state"):
             loaded.partial_fit(x, y)
-    assert np.allclose(streamsvm.load(path).decision(x), c.decision_function(x), atol=1e-4)
+    assert np.allclose(streamsvm.load(path).decision(x), c.decision_function(x), atol=5e-4)
     with pytest.raises(ValueError, match="classify"):
         Regressor.load(path)
     with pytest.raises(ValueError, match="no model of streamsvm"):
@@ -259,6 +259,6 @@ def test_topics(brokers: str) -> None:
     with Follower(brokers, topic, name, alias="champion") as f:
         f.wait(timeout=60)
         assert f.version == 2
-        assert np.allclose(f.decision(rows), c.decision_function(rows), atol=1e-4)
+        assert np.allclose(f.decision(rows), c.decision_function(rows), atol=5e-4)
     with pytest.raises((ValueError, ProgramError), match="no-such-topic"):
         Classifier.from_topic(brokers, "no-such-topic", topic_wait="1s")
