@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	mathbits "math/bits"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
@@ -64,17 +63,10 @@ func (v *found) add(product float32, place int) {
 
 // scan adds the points from place first on that have these products.
 func (v *found) scan(products []float32, first int) {
-	var bits [4]uint64
-	for some := 16; len(products) > 0; some = min(2*some, 64*len(bits)) { // then the bound is updated
-		part := products[:min(some, len(products))]
-		vec.AtLeast(bits[:], part, v.near[nearest-1])
-		for i := range (len(part) + 63) / 64 {
-			for b := bits[i]; b != 0; b &= b - 1 {
-				j := 64*i + mathbits.TrailingZeros64(b)
-				v.add(part[j], first+j)
-			}
+	for i, product := range products {
+		if product >= v.near[nearest-1] {
+			v.add(product, first+i)
 		}
-		products, first = products[len(part):], first+len(part)
 	}
 }
 
