@@ -67,6 +67,7 @@ type Learner struct {
 	experts  []entry
 	version  *ensemble           // the latest one, without terms; nil: none yet
 	place    []int               // of each expert in it, -1 if it was not there
+	common   *common             // what one of several has in common with others; may be nil
 	heaviest float64             // weight of an example; 0: all were 1
 	heavy    [2]balance          // mean weights of the classes, −1 first
 	pending  []pendingPrediction // in order of the examples
@@ -202,7 +203,7 @@ func (l *Learner) look(ctx context.Context, dst []float64, xs []*stream.Example)
 		switch {
 		case i == 1:
 			if fresh {
-				l.aged = l.versionScores(samplers.Vecs(xs))
+				l.aged = l.versionScores(samplers.Vecs(xs), l.common.inputsOf(l.version, seen, len(xs)))
 			}
 			return nil
 		case l.numbers != nil || widens:
@@ -350,14 +351,13 @@ func (l *Learner) enter(xs []*stream.Example) (widens bool) {
 		if l.numbers != nil { // experts may keep it
 			l.rooms[i] = nil
 		}
-		z := l.inputs.applyIn(l.rooms[i], x.X)
-		at := i - int((l.cutting.Seen()+uint64(i))%tick)
-		l.batch = append(l.batch, input{x: x, i: i - max(0, at), z: z, row: z})
-		if l.inputs.wide {
-			l.batch[i].row = unitLength(z)
-		} else {
-			l.rooms[i] = z.Val
+		in, known := l.common.input(l.cutting.Seen() + uint64(i))
+		if !known {
+			in = l.inputs.input(l.rooms[i], x.X)
+			l.rooms[i] = in.z.Val
 		}
+		in.x, in.i = x, i-max(0, i-int((l.cutting.Seen()+uint64(i))%tick))
+		l.batch = append(l.batch, in)
 		if widens {
 			break
 		}
@@ -606,7 +606,7 @@ func (l *Learner) learned() error {
 	if next := l.nextVersion(); next == 0 || examples < next {
 		return nil
 	}
-	if err := l.keepVersion(); err != nil {
+	if err := l.keepVersion(nil); err != nil {
 		return err
 	}
 	if l.numbers != nil {
@@ -617,25 +617,39 @@ func (l *Learner) learned() error {
 	return nil
 }
 
-// keepVersion makes a version of the present experts.
-func (l *Learner) keepVersion() error {
+// keepVersion makes a version of the present experts. It shares what depends on features
+// alone with that of a learner that has seen the same examples, if there is one.
+func (l *Learner) keepVersion(other *ensemble) error {
 	m, place := l.ensemble()
+	near := m.near
+	if other != nil && near != nil {
+		m.near = new(neighbours)
+	}
 	data, err := m.AppendBinary(nil) // a copy
 	if err == nil {
 		m, err = decodeEnsemble(data)
+	}
+	if err == nil && other != nil {
+		m.inputs, m.waves = other.inputs, other.waves
+		if near != nil {
+			*m.near = neighbours{points: other.near.points, y: slices.Clone(near.y), next: near.next}
+		}
 	}
 	l.version, l.place = m, place
 	return err
 }
 
 // versionScores returns the scores of the latest version for a batch, by example and expert;
-// nil while there is none.
-func (l *Learner) versionScores(xs []stream.Vec) [][]score {
+// nil while there is none. Their inputs are b, if that is not nil.
+func (l *Learner) versionScores(xs []stream.Vec, b *inputBatch) [][]score {
 	if l.version == nil {
 		return nil
 	}
 	all := newRows(len(l.version.members), len(xs))
-	l.version.scores(all, xs)
+	if b == nil {
+		b = l.version.inputsOf(xs)
+	}
+	l.version.scores(all, b)
 	out, flat := make([][]score, len(xs)), make([]score, len(xs)*len(l.experts))
 	for i := range xs {
 		out[i] = flat[i*len(l.experts) : (i+1)*len(l.experts)]

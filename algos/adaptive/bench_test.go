@@ -111,7 +111,7 @@ func BenchmarkParts(b *testing.B) {
 		l.mixer.predict(lane)
 		l.mixer.learn(lane, lane, i%2, 1)
 	})
-	each("latest version", func(xs []*stream.Example) { l.versionScores(samplers.Vecs(xs)) })
+	each("latest version", func(xs []*stream.Example) { l.versionScores(samplers.Vecs(xs), nil) })
 }
 
 // BenchmarkStream gives the time of an example with 18 features, of two classes and

@@ -20,7 +20,8 @@ type classes struct {
 	heads []*Learner       // of each class
 	all   algos.Sequential // the same, as a learner
 
-	none []score // of the experts of a class that had no version yet
+	none   []score // of the experts of a class that had no version yet
+	common common
 }
 
 var (
@@ -108,12 +109,16 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	lanes, p := len(c.heads), c.mixer.published
 	for len(xs) > 0 {
 		seen := c.heads[0].cutting.Seen()
-		n, labelled := 0, 0
-		for n < min(len(xs), together) && seen+uint64(labelled) < p.next {
+		n := 0
+		var known []*stream.Example
+		for n < min(len(xs), together) && seen+uint64(len(known)) < p.next {
 			if xs[n].Labelled {
-				labelled++
+				known = append(known, xs[n])
 			}
 			n++
+		}
+		if err := c.share(known); err != nil {
+			return 0, 0, err
 		}
 		if _, _, err := c.all.Follow(ctx, dst[:n*lanes], xs[:n]); err != nil {
 			return 0, 0, err
@@ -134,8 +139,12 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 		}
 		xs, dst, learned = xs[n:], dst[n*lanes:], learned+i
 		if seen += uint64(i); p.due(seen) {
-			for _, h := range c.heads {
-				if err := h.keepVersion(); err != nil {
+			for k, h := range c.heads {
+				var other *ensemble
+				if k > 0 && h.common != nil {
+					other = c.heads[0].version
+				}
+				if err := h.keepVersion(other); err != nil {
 					return 0, 0, err
 				}
 			}
@@ -143,6 +152,22 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 		}
 	}
 	return learned, learned, nil
+}
+
+// share computes what the heads have in common for xs, from which they learn next. A head
+// that was added later has seen fewer examples. What was predicted when examples came is not
+// predicted again.
+func (c *classes) share(xs []*stream.Example) error {
+	first := c.heads[0]
+	for _, h := range c.heads {
+		if h.common = nil; len(first.pending) == 0 && h.cutting.Seen() == first.cutting.Seen() {
+			h.common = &c.common
+		}
+	}
+	if first.common == nil {
+		return nil
+	}
+	return c.common.prepare(first, xs)
 }
 
 func (c *classes) center() []float64 {
@@ -242,7 +267,7 @@ func (c *classes) fields(f *state.Fields) {
 	learnerFields(f, c.all)
 	if f.Decoding() && f.Err() == nil {
 		n := c.all.Model().(algos.Scorer).Classes()
-		c.heads = c.heads[:n]
+		c.heads, c.common = c.heads[:n], common{}
 		c.mixer = newMixer(c.heads[0].env, n, c.heads[0].experts)
 	}
 	f.Group("mixer", c.mixer.fields)

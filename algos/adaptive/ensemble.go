@@ -65,7 +65,7 @@ type function interface {
 // no function takes them.
 type inputBatch struct {
 	xs, zs, rows, phis []stream.Vec
-	few, many          []score // of the neighbours
+	votes              [][2]vote // of the neighbours
 }
 
 // kernelFunction is a kernel expansion, or a function of random features, with a
@@ -119,12 +119,12 @@ type nearFunction struct {
 }
 
 func (n nearFunction) scores(dst []float64, b *inputBatch) {
-	list := b.few
+	window := 0
 	if n.second {
-		list = b.many
+		window = 1
 	}
-	for i, s := range list {
-		dst[i] = s.f
+	for i := range b.votes {
+		dst[i] = n.score(&b.votes[i][window]).f
 	}
 }
 
@@ -167,12 +167,12 @@ func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
 	if m.near != nil {
 		s := searches.Get().(*search) // a model is used by several goroutines
 		defer searches.Put(s)
-		b.few, b.many = make([]score, len(xs)), make([]score, len(xs))
+		b.votes = make([][2]vote, len(xs))
 		for from := 0; from < len(xs); from += tick {
 			to := min(from+tick, len(xs))
 			s.begin(m.near, b.zs[from:to]...)
 			for i := from; i < to; i++ {
-				b.few[i], b.many[i] = s.scores(i - from)
+				b.votes[i] = s.votes(i - from)
 			}
 		}
 		s.of = nil
@@ -183,8 +183,7 @@ func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
 var searches = sync.Pool{New: func() any { return new(search) }}
 
 // scores sets dst[k] to the scores of member k.
-func (m *ensemble) scores(dst [][]float64, xs []stream.Vec) {
-	b := m.inputsOf(xs)
+func (m *ensemble) scores(dst [][]float64, b *inputBatch) {
 	for k, f := range m.members {
 		f.scores(dst[k], b)
 	}
@@ -210,7 +209,7 @@ func (m *ensemble) Decisions(dst []float64, xs []stream.Vec) {
 		for k := range s {
 			s[k] = s[k][:n]
 		}
-		m.scores(s, xs[:n])
+		m.scores(s, m.inputsOf(xs[:n]))
 		if m.limits != nil {
 			m.numbers(dst[:n], s)
 			dst, xs = dst[n:], xs[n:]

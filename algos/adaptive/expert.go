@@ -23,6 +23,8 @@ type input struct {
 	z   stream.Vec // standardised
 	row stream.Vec // z; or, of wide examples, z scaled to unit length
 	phi stream.Vec // random features of z; empty if there are none
+
+	votes *[2]vote // of the neighbours; nil: not known yet
 }
 
 // expert is a base learner of the classifier. To add one, write the type and put it into

@@ -38,7 +38,7 @@ func TestExportNeighbours(t *testing.T) {
 				if want := min(n, []int{nearFew, nearMany}[second]); len(m.Points) != want {
 					t.Fatalf("%d points of %d in window %d, want %d", len(m.Points), n, second, want)
 				}
-				if got := vote(m, z.Val); !want.ok || !(math.Abs(got-want.f) <= 1e-3) {
+				if got := exportedVote(m, z.Val); !want.ok || !(math.Abs(got-want.f) <= 1e-3) {
 					t.Fatalf("after %d points, window %d: %g, want %v", n, second, got, want)
 				}
 			}
@@ -49,8 +49,8 @@ func TestExportNeighbours(t *testing.T) {
 	}
 }
 
-// vote computes what docs/formats/plain.md says.
-func vote(m exportedNeighbours, x []float32) float64 {
+// exportedVote computes what docs/formats/plain.md says.
+func exportedVote(m exportedNeighbours, x []float32) float64 {
 	type neighbour struct{ d, y float64 }
 	var all []neighbour
 	for i, p := range m.Points {

@@ -75,6 +75,15 @@ func (in *inputs) applyIn(row []float32, x stream.Vec) stream.Vec {
 	return z
 }
 
+// input returns the forms of x, in memory of the caller, if that suffices and they are dense.
+func (in *inputs) input(room []float32, x stream.Vec) input {
+	z := in.applyIn(room, x)
+	if in.wide {
+		return input{z: z, row: unitLength(z)}
+	}
+	return input{z: z, row: z}
+}
+
 // row returns the features of x of which there is a mean.
 func (in *inputs) row(row []float32, x stream.Vec) []float32 {
 	row = room(row, len(in.mean))

@@ -53,7 +53,7 @@ func (m *mixture) Decision(x stream.Vec) float64 { return decision(m, x) }
 // Decisions sets dst[i] = f(xs[i]).
 func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
 	scores := newRows(len(m.experts.members), len(xs))
-	m.experts.scores(scores, xs)
+	m.experts.scores(scores, m.experts.inputsOf(xs))
 	for i := range dst {
 		if m.inputs == nil {
 			dst[i] = m.opinions[growing].odds(scores[growing][i])

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	mathbits "math/bits"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
@@ -64,17 +63,10 @@ func (v *found) add(product float32, place int) {
 
 // scan adds the points from place first on that have these products.
 func (v *found) scan(products []float32, first int) {
-	var bits [4]uint64
-	for some := 16; len(products) > 0; some = min(2*some, 64*len(bits)) { // then the bound is updated
-		part := products[:min(some, len(products))]
-		vec.AtLeast(bits[:], part, v.near[nearest-1])
-		for i := range (len(part) + 63) / 64 {
-			for b := bits[i]; b != 0; b &= b - 1 {
-				j := 64*i + mathbits.TrailingZeros64(b)
-				v.add(part[j], first+j)
-			}
+	for i, product := range products {
+		if product >= v.near[nearest-1] {
+			v.add(product, first+i)
 		}
-		products, first = products[len(part):], first+len(part)
 	}
 }
 
@@ -110,12 +102,19 @@ func (s *search) begin(e *neighbours, zs ...stream.Vec) {
 // stride leaves room for the points that are added before the last query.
 func (s *search) stride() int { return s.known + len(s.queries) }
 
-// scores returns the votes in both windows for a query. Since the search began, no more
-// points may have been added than there are queries before this one.
-func (s *search) scores(query int) (few, many score) {
+// vote is that of the nearest points. It does not depend on their labels.
+type vote struct {
+	at     [nearest]int // places of the points, until the next one is added
+	weight [nearest]float64
+	ok     bool
+}
+
+// votes returns those in both windows, the short one first, for a query. Since the search
+// began, no more points may have been added than there are queries before this one.
+func (s *search) votes(query int) (v [2]vote) {
 	e, n := s.of, len(s.of.y)
 	if n < nearLeast {
-		return few, many
+		return v
 	}
 	q, z := s.queries[query:query+1], s.queries[query]
 	var row []float32
@@ -140,14 +139,14 @@ func (s *search) scores(query int) (few, many score) {
 	for _, p := range newest {
 		a.scan(row[p.from:p.to], p.from)
 	}
-	few = s.vote(&a, z)
+	v[0] = s.vote(&a, z)
 	if long {
 		for _, p := range e.oldest(newest) {
 			a.scan(row[p.from:p.to], p.from)
 		}
-		many = s.vote(&a, z)
+		v[1] = s.vote(&a, z)
 	}
-	return few, many
+	return v
 }
 
 // multiply sets stretches of the row to the inner products.
@@ -159,18 +158,28 @@ func (s *search) multiply(row []float32, q []stream.Vec, parts [2]stretch) {
 	}
 }
 
-// vote returns the score of (1, z) by the nearest points. Their distances are computed again:
+// vote returns that of the points nearest to (1, z). Their distances are computed again:
 // as differences of inner products, those of points that nearly equal z would be rounding.
-func (s *search) vote(v *found, z stream.Vec) score {
-	e := s.of
+func (s *search) vote(a *found, z stream.Vec) vote {
+	e, v := s.of, vote{at: a.at, ok: true}
 	var d [nearest]float64
 	for i, at := range v.at {
 		s.room = room(s.room, e.points.Dim())
 		d[i] = math.Sqrt(distance(z, e.points.RowIn(s.room, at)))
 	}
-	var all, positive, sum float64
 	for i := range d {
-		w := 1 / (d[i] + d[nearest/2]/10 + 1e-9)
+		v.weight[i] = 1 / (d[i] + d[nearest/2]/10 + 1e-9)
+	}
+	return v
+}
+
+// score returns that of a vote.
+func (e *neighbours) score(v *vote) score {
+	if !v.ok {
+		return score{}
+	}
+	var all, positive, sum float64
+	for i, w := range v.weight {
 		all += w
 		sum += float64(w * e.y[v.at[i]])
 		if e.y[v.at[i]] > 0 {
@@ -358,21 +367,26 @@ func (e *nearExpert) begin(batch []input, fresh bool) {
 		for i := range batch {
 			v.zs = append(v.zs, batch[i].z)
 		}
-		if fresh {
+		if fresh && batch[len(batch)-1].votes == nil {
 			v.search.begin(e.neighbours, v.zs...)
 		}
 	}
 }
 
-func (e *nearExpert) predict(in *input) (s score) {
+func (e *nearExpert) predict(in *input) score {
 	if !e.votes.fresh {
 		return score{}
 	}
 	if e.second {
 		return e.votes.many[in.i]
 	}
-	s, e.votes.many[in.i] = e.votes.search.scores(in.i)
-	return s
+	votes := in.votes
+	if votes == nil {
+		all := e.votes.search.votes(in.i)
+		votes = &all
+	}
+	e.votes.many[in.i] = e.score(&votes[1])
+	return e.score(&votes[0])
 }
 
 func (e *nearExpert) learn(in *input, _ score) error {

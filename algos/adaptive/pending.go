@@ -59,7 +59,7 @@ func (l *Learner) PredictPending(x *stream.Example) float64 {
 	case l.numbers != nil:
 		p.f = l.numbers.predict(p.scores)
 	}
-	if aged := l.versionScores([]stream.Vec{x.X}); aged != nil {
+	if aged := l.versionScores([]stream.Vec{x.X}, nil); aged != nil {
 		p.aged = aged[0]
 	}
 	l.pending = append(l.pending, pendingPrediction{x.Seq, p})

@@ -164,7 +164,8 @@ func TestNeighbours(t *testing.T) {
 func votesOf(e *neighbours, z stream.Vec) (few, many score) {
 	var s search
 	s.begin(e, z)
-	return s.scores(0)
+	v := s.votes(0)
+	return e.score(&v[0]), e.score(&v[1])
 }
 
 func slowVote(z stream.Vec, zs []stream.Vec, ys []float64) float64 {

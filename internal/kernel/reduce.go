@@ -287,7 +287,9 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 		for ; from < end; from += chunk {
 			to := min(end, from+chunk)
 			for b, column := range columns {
-				vec.Combine(c[b*old:(b+1)*old], g.factor, from, column[from:to])
+				for q, v := range c[b*old : (b+1)*old] {
+					vec.Axpy64(v, g.factor[q][from:to], column[from:to])
+				}
 			}
 		}
 	})

@@ -278,36 +278,6 @@ func axpy64Asm(on code, c float64, x, y []float64) int {
 	return n
 }
 
-// combineAsm processes a multiple of 32 elements, none in Go code, and returns their
-// number.
-func combineAsm(on code, c []float64, rows [][]float64, from int, y []float64) int {
-	n := len(y) / 32 * 32
-	switch {
-	case n == 0 || len(c) == 0 || on == generic:
-		return 0
-	case on == avx512:
-		combineAVX512(&c[0], &rows[0], len(c), from, &y[0], n)
-	default:
-		combineAVX2(&c[0], &rows[0], len(c), from, &y[0], n)
-	}
-	return n
-}
-
-// atLeastAsm processes a multiple of 16 elements, none in Go code, and returns their
-// number.
-func atLeastAsm(on code, bits []uint64, x []float32, least float32) int {
-	n := len(x) / 16 * 16
-	switch {
-	case n == 0 || on == generic:
-		return 0
-	case on == avx512:
-		atLeastAVX512(&bits[0], &x[0], n, least)
-	default:
-		atLeastAVX2(&bits[0], &x[0], n, least)
-	}
-	return n
-}
-
 // applyAsm processes a multiple of 16 sums, none in Go code, and returns their
 // number.
 func (k Kernel) applyAsm(c code, s []float32, e expScale) int {

@@ -22,10 +22,6 @@ func axpyMixedAsm(code, float64, []float32, []float64) int { return 0 }
 
 func axpy64Asm(code, float64, []float64, []float64) int { return 0 }
 
-func combineAsm(code, []float64, [][]float64, int, []float64) int { return 0 }
-
-func atLeastAsm(code, []uint64, []float32, float32) int { return 0 }
-
 func (k Kernel) applyAsm(code, []float32, expScale) int { return 0 }
 
 func shiftAsm(code, []float32, float32) int { return 0 }

@@ -114,22 +114,11 @@ func axpyMixedAVX512(c float64, x *float32, y *float64, n int)
 //go:noescape
 func axpy64AVX512(c float64, x *float64, y *float64, n int)
 
-// combineAVX512 adds c[q]·rows[q][from+i], each rounded, to y[i] for i < n, in the order of q;
-// terms > 0, and n > 0 is a multiple of 32.
-//
-//go:noescape
-func combineAVX512(c *float64, rows *[]float64, terms int, from int, y *float64, n int)
-
 // extremesAVX512 sets out to the largest values with a < hi in each of eight lanes and their
 // indices, the smallest values with a > lo and theirs; n > 0 is a multiple of 8.
 //
 //go:noescape
 func extremesAVX512(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
-
-// atLeastAVX512 sets bit i of bits to x[i] ≥ least for i < n; n > 0 is a multiple of 16.
-//
-//go:noescape
-func atLeastAVX512(bits *uint64, x *float32, n int, least float32)
 
 // wideSquareAVX512 sets out[c] = Σ (x−z)² in float64 over d > 0 features for a row x and
 // the columns of a panel at z that eight registers hold.
@@ -276,22 +265,11 @@ func axpyMixedAVX2(c float64, x *float32, y *float64, n int)
 //go:noescape
 func axpy64AVX2(c float64, x *float64, y *float64, n int)
 
-// combineAVX2 adds c[q]·rows[q][from+i], each rounded, to y[i] for i < n, in the order of q;
-// terms > 0, and n > 0 is a multiple of 32.
-//
-//go:noescape
-func combineAVX2(c *float64, rows *[]float64, terms int, from int, y *float64, n int)
-
 // extremesAVX2 sets out to the largest values with a < hi in each of eight lanes and their
 // indices, the smallest values with a > lo and theirs; n > 0 is a multiple of 8.
 //
 //go:noescape
 func extremesAVX2(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
-
-// atLeastAVX2 sets bit i of bits to x[i] ≥ least for i < n; n > 0 is a multiple of 16.
-//
-//go:noescape
-func atLeastAVX2(bits *uint64, x *float32, n int, least float32)
 
 // wideSquareAVX2 sets out[c] = Σ (x−z)² in float64 over d > 0 features for a row x and
 // the columns of a panel at z that eight registers hold.

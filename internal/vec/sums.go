@@ -59,34 +59,6 @@ func axpy64On(on code, c float64, x, y []float64) {
 	}
 }
 
-// Combine sets y[i] += Σ_q c[q]·rows[q][from+i], as one Axpy64 after the other does.
-func Combine(c []float64, rows [][]float64, from int, y []float64) {
-	combineOn(active, c, rows, from, y)
-}
-
-func combineOn(on code, c []float64, rows [][]float64, from int, y []float64) {
-	for _, row := range rows[:len(c)] {
-		_ = row[from : from+len(y)]
-	}
-	done := combineAsm(on, c, rows, from, y)
-	for q, v := range c {
-		axpy64On(on, v, rows[q][from+done:from+len(y)], y[done:])
-	}
-}
-
-// AtLeast sets bit i of bits to x[i] ≥ least, and the other bits of these words to 0.
-func AtLeast(bits []uint64, x []float32, least float32) { atLeastOn(active, bits, x, least) }
-
-func atLeastOn(on code, bits []uint64, x []float32, least float32) {
-	bits = bits[:(len(x)+63)/64]
-	clear(bits)
-	for i := atLeastAsm(on, bits, x, least); i < len(x); i++ {
-		if x[i] >= least {
-			bits[i/64] |= 1 << (i % 64)
-		}
-	}
-}
-
 // lanes are the partial sums of a dot product: element i goes to lane
 // i mod 32, whatever the width of a vector register.
 type lanes [32]float64

@@ -103,59 +103,6 @@ func TestAxpySameBits(t *testing.T) {
 	}
 }
 
-func TestCombineSameBits(t *testing.T) {
-	const seed = 12
-	rng := rand.New(rand.NewPCG(seed, 0))
-	for n := range 140 {
-		for _, m := range mixes {
-			c, rows, from := make([]float64, rng.IntN(5)), make([][]float64, 5), rng.IntN(9)
-			for q := range rows {
-				_, rows[q] = guarded64(rng, m, from+n)
-			}
-			for q := range c {
-				c[q] = rng.NormFloat64()
-			}
-			all, y := guarded64(rng, m, n)
-			start := append([]float64(nil), all...)
-			for q, v := range c {
-				axpy64On(generic, v, rows[q][from:], y)
-			}
-			want := append([]float64(nil), all...)
-			for on := generic; on <= best(); on++ {
-				copy(all, start)
-				if combineOn(on, c, rows, from, y); !same64(all, want) {
-					t.Fatalf("n %d, %+v: Combine on %s and Axpy64 differ, or the words around were written", n, m, on)
-				}
-			}
-		}
-	}
-}
-
-func TestAtLeast(t *testing.T) {
-	rng := rand.New(rand.NewPCG(13, 0))
-	for n := range 200 {
-		x, bits := make([]float32, n), make([]uint64, 5)
-		for i := range x {
-			x[i] = float32(rng.IntN(5))
-		}
-		if n > 0 {
-			x[rng.IntN(n)] = float32(math.NaN())
-		}
-		for on := generic; on <= best(); on++ {
-			for i := range bits {
-				bits[i] = math.MaxUint64
-			}
-			atLeastOn(on, bits, x, 2)
-			for i := range 64 * len(bits) {
-				want := i < n && x[i] >= 2 || i >= (n+63)/64*64
-				if bits[i/64]>>(i%64)&1 == 1 != want {
-					t.Fatalf("%s, n %d: bit %d is not %v", on, n, i, want)
-				}
-			}
-		}
-	}
-}
-
 func TestDecide(t *testing.T) {
 	const seed = 11
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -4529,59 +4529,6 @@ nan:
 	VMOVUPD q7ff8000000000001<>+0(SB), K1, Z2
 	JMP     store
 
-// func combineAVX512(c *float64, rows *[]float64, terms int, from int, y *float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·combineAVX512(SB), NOSPLIT, $0-48
-	MOVQ c+0(FP), AX
-	MOVQ rows+8(FP), CX
-	MOVQ terms+16(FP), DX
-	MOVQ from+24(FP), BX
-	MOVQ y+32(FP), SI
-	MOVQ n+40(FP), DI
-
-block:
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-	XORQ    R8, R8
-	MOVQ    CX, R10
-
-term:
-	VBROADCASTSD (AX)(R8*8), Z4
-	MOVQ         (R10), R9
-	LEAQ         (R9)(BX*8), R9
-	VMULPD       (R9), Z4, Z5
-	VADDPD       Z0, Z5, Z0
-	VMULPD       64(R9), Z4, Z5
-	VADDPD       Z1, Z5, Z1
-	VMULPD       128(R9), Z4, Z5
-	VADDPD       Z2, Z5, Z2
-	VMULPD       192(R9), Z4, Z4
-	VADDPD       Z3, Z4, Z3
-	ADDQ         $0x18, R10
-	INCQ         R8
-	CMPQ         R8, DX
-	JL           term
-	VCMPPD       $0x03, Z0, Z0, K1
-	VMOVUPD      q7ff8000000000001<>+0(SB), K1, Z0
-	VMOVUPD      Z0, (SI)
-	VCMPPD       $0x03, Z1, Z1, K1
-	VMOVUPD      q7ff8000000000001<>+0(SB), K1, Z1
-	VMOVUPD      Z1, 64(SI)
-	VCMPPD       $0x03, Z2, Z2, K1
-	VMOVUPD      q7ff8000000000001<>+0(SB), K1, Z2
-	VMOVUPD      Z2, 128(SI)
-	VCMPPD       $0x03, Z3, Z3, K1
-	VMOVUPD      q7ff8000000000001<>+0(SB), K1, Z3
-	VMOVUPD      Z3, 192(SI)
-	ADDQ         $0x20, BX
-	ADDQ         $0x00000100, SI
-	SUBQ         $0x20, DI
-	JNZ          block
-	VZEROUPPER
-	RET
-
 // func extremesAVX512(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
 // Requires: AVX, AVX512F
 TEXT ·extremesAVX512(SB), NOSPLIT, $0-48
@@ -4662,25 +4609,6 @@ DATA q7ff0000000000000<>+40(SB)/8, $0x7ff0000000000000
 DATA q7ff0000000000000<>+48(SB)/8, $0x7ff0000000000000
 DATA q7ff0000000000000<>+56(SB)/8, $0x7ff0000000000000
 GLOBL q7ff0000000000000<>(SB), RODATA|NOPTR, $64
-
-// func atLeastAVX512(bits *uint64, x *float32, n int, least float32)
-// Requires: AVX, AVX512F
-TEXT ·atLeastAVX512(SB), NOSPLIT, $0-28
-	MOVQ         bits+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS least+24(FP), Z0
-
-loop:
-	VCMPPS $0x12, (CX), Z0, K1
-	KMOVW  K1, BX
-	MOVW   BX, (AX)
-	ADDQ   $0x40, CX
-	ADDQ   $0x02, AX
-	SUBQ   $0x10, DX
-	JNZ    loop
-	VZEROUPPER
-	RET
 
 // func wideSquareAVX512(x *float32, d int, z *float32, out *float64)
 // Requires: AVX, AVX512DQ, AVX512F
@@ -8344,83 +8272,6 @@ nan:
 	VBLENDVPD Y5, q7ff8000000000001<>+0(SB), Y4, Y4
 	JMP       store
 
-// func combineAVX2(c *float64, rows *[]float64, terms int, from int, y *float64, n int)
-// Requires: AVX
-TEXT ·combineAVX2(SB), NOSPLIT, $0-48
-	MOVQ c+0(FP), AX
-	MOVQ rows+8(FP), CX
-	MOVQ terms+16(FP), DX
-	MOVQ from+24(FP), BX
-	MOVQ y+32(FP), SI
-	MOVQ n+40(FP), DI
-
-block:
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-	VMOVUPD 64(SI), Y2
-	VMOVUPD 96(SI), Y3
-	VMOVUPD 128(SI), Y4
-	VMOVUPD 160(SI), Y5
-	VMOVUPD 192(SI), Y6
-	VMOVUPD 224(SI), Y7
-	XORQ    R8, R8
-	MOVQ    CX, R10
-
-term:
-	VBROADCASTSD (AX)(R8*8), Y8
-	MOVQ         (R10), R9
-	LEAQ         (R9)(BX*8), R9
-	VMULPD       (R9), Y8, Y9
-	VADDPD       Y0, Y9, Y0
-	VMULPD       32(R9), Y8, Y9
-	VADDPD       Y1, Y9, Y1
-	VMULPD       64(R9), Y8, Y9
-	VADDPD       Y2, Y9, Y2
-	VMULPD       96(R9), Y8, Y9
-	VADDPD       Y3, Y9, Y3
-	VMULPD       128(R9), Y8, Y9
-	VADDPD       Y4, Y9, Y4
-	VMULPD       160(R9), Y8, Y9
-	VADDPD       Y5, Y9, Y5
-	VMULPD       192(R9), Y8, Y9
-	VADDPD       Y6, Y9, Y6
-	VMULPD       224(R9), Y8, Y8
-	VADDPD       Y7, Y8, Y7
-	ADDQ         $0x18, R10
-	INCQ         R8
-	CMPQ         R8, DX
-	JL           term
-	VCMPPD       $0x03, Y0, Y0, Y8
-	VBLENDVPD    Y8, q7ff8000000000001<>+0(SB), Y0, Y0
-	VMOVUPD      Y0, (SI)
-	VCMPPD       $0x03, Y1, Y1, Y0
-	VBLENDVPD    Y0, q7ff8000000000001<>+0(SB), Y1, Y1
-	VMOVUPD      Y1, 32(SI)
-	VCMPPD       $0x03, Y2, Y2, Y0
-	VBLENDVPD    Y0, q7ff8000000000001<>+0(SB), Y2, Y2
-	VMOVUPD      Y2, 64(SI)
-	VCMPPD       $0x03, Y3, Y3, Y0
-	VBLENDVPD    Y0, q7ff8000000000001<>+0(SB), Y3, Y3
-	VMOVUPD      Y3, 96(SI)
-	VCMPPD       $0x03, Y4, Y4, Y0
-	VBLENDVPD    Y0, q7ff8000000000001<>+0(SB), Y4, Y4
-	VMOVUPD      Y4, 128(SI)
-	VCMPPD       $0x03, Y5, Y5, Y0
-	VBLENDVPD    Y0, q7ff8000000000001<>+0(SB), Y5, Y5
-	VMOVUPD      Y5, 160(SI)
-	VCMPPD       $0x03, Y6, Y6, Y0
-	VBLENDVPD    Y0, q7ff8000000000001<>+0(SB), Y6, Y6
-	VMOVUPD      Y6, 192(SI)
-	VCMPPD       $0x03, Y7, Y7, Y0
-	VBLENDVPD    Y0, q7ff8000000000001<>+0(SB), Y7, Y7
-	VMOVUPD      Y7, 224(SI)
-	ADDQ         $0x20, BX
-	ADDQ         $0x00000100, SI
-	SUBQ         $0x20, DI
-	JNZ          block
-	VZEROUPPER
-	RET
-
 // func extremesAVX2(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
 // Requires: AVX
 TEXT ·extremesAVX2(SB), NOSPLIT, $0-48
@@ -8483,28 +8334,6 @@ loop:
 	VMOVUPD   Y5, 192(DI)
 	VMOVUPD   Y9, 160(DI)
 	VMOVUPD   Y10, 224(DI)
-	VZEROUPPER
-	RET
-
-// func atLeastAVX2(bits *uint64, x *float32, n int, least float32)
-// Requires: AVX
-TEXT ·atLeastAVX2(SB), NOSPLIT, $0-28
-	MOVQ         bits+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS least+24(FP), Y0
-
-loop:
-	VCMPPS    $0x12, (CX), Y0, Y1
-	VMOVMSKPS Y1, BX
-	MOVB      BL, (AX)
-	VCMPPS    $0x12, 32(CX), Y0, Y1
-	VMOVMSKPS Y1, BX
-	MOVB      BL, 1(AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x02, AX
-	SUBQ      $0x10, DX
-	JNZ       loop
 	VZEROUPPER
 	RET
 

@@ -148,9 +148,7 @@ func main() {
 		dot64(s)
 		axpy(s, "axpyMixed", 4)
 		axpy(s, "axpy64", 8)
-		combine(s)
 		extremes(s)
-		atLeast(s)
 		for _, o := range wideOps {
 			wideSums(s, o)
 		}

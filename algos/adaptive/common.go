@@ -1,0 +1,88 @@
+package adaptive
+
+import (
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// common is what is computed from the features of a batch alone, once for all learners that
+// have seen the same examples. It can be made from any of them.
+type common struct {
+	seen   uint64 // examples before the batch
+	batch  []input
+	inputs inputs     // after the batch
+	near   neighbours // likewise, without labels
+	search search
+	of     *ensemble // a version, nil: none
+	aged   *inputBatch
+}
+
+// prepare computes everything for xs, from which h learns next.
+func (c *common) prepare(h *Learner, xs []*stream.Example) error {
+	seen := h.cutting.Seen()
+	if seen == 0 || seen != c.seen+uint64(len(c.batch)) {
+		if err := c.begin(h); err != nil {
+			return err
+		}
+	}
+	c.seen, c.batch, c.of = seen, c.batch[:0], h.version
+	for _, x := range xs {
+		if !c.inputs.wide && x.X.Dim() > narrow { // learners begin again
+			*c = common{}
+			return nil
+		}
+		c.batch = append(c.batch, c.inputs.input(nil, x.X))
+		c.inputs.observe(x.X)
+	}
+	for part := c.batch; len(part) > 0; {
+		n := min(len(part), tick)
+		zs := make([]stream.Vec, n)
+		for i := range zs {
+			zs[i] = part[i].z
+		}
+		c.search.begin(&c.near, zs...)
+		for i, z := range zs {
+			v := c.search.votes(i)
+			part[i].votes = &v
+			c.near.add(z, 0)
+		}
+		part = part[n:]
+	}
+	if c.of != nil {
+		c.aged = c.of.inputsOf(samplers.Vecs(xs))
+	}
+	return nil
+}
+
+// begin copies what h has learned of features.
+func (c *common) begin(h *Learner) error {
+	data, err := state.Append(nil, h.inputs.fields)
+	if err == nil {
+		err = state.Decode(data, c.inputs.fields)
+	}
+	for _, e := range h.experts {
+		if near, ok := e.expert.(*nearExpert); ok && !near.second && err == nil {
+			if data, err = state.Append(nil, near.fields); err == nil {
+				err = state.Decode(data, c.near.fields)
+			}
+		}
+	}
+	return err
+}
+
+// input returns the forms of the example after so many, if they are known.
+func (c *common) input(seen uint64) (in input, known bool) {
+	if c == nil || seen < c.seen || seen >= c.seen+uint64(len(c.batch)) {
+		return in, false
+	}
+	return c.batch[seen-c.seen], true
+}
+
+// inputsOf returns what version m takes of the n examples after so many, nil if it is not known.
+func (c *common) inputsOf(m *ensemble, seen uint64, n int) *inputBatch {
+	if c == nil || c.of == nil || m == nil || m.inputs != c.of.inputs || seen != c.seen || n != len(c.batch) {
+		return nil
+	}
+	return c.aged
+}
