@@ -290,31 +290,47 @@ func DeleteRecords(tb testing.TB, brokers []string, topic string, partition int3
 
 func metadata(ctx context.Context, tb testing.TB, c *kgo.Client, topic string) kmsg.MetadataResponseTopic {
 	tb.Helper()
+	t, err := ask(ctx, c, topic)
+	if err != nil {
+		tb.Fatalf("metadata of %s: %v", topic, err)
+	}
+	return t
+}
+
+func ask(ctx context.Context, r kmsg.Requestor, topic string) (kmsg.MetadataResponseTopic, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = &topic
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, c)
+	resp, err := req.RequestWith(ctx, r)
 	if err != nil {
-		tb.Fatalf("metadata of %s: %v", topic, err)
+		return kmsg.MetadataResponseTopic{}, err
 	}
-	return resp.Topics[0]
+	return resp.Topics[0], nil
 }
 
+// waitLeaders waits until each broker that answers knows the leaders of all partitions: the
+// others of a cluster hear of a new topic a little later than the one that created it.
 func waitLeaders(ctx context.Context, tb testing.TB, c *kgo.Client, topic string, partitions int) {
 	tb.Helper()
-	for {
-		t := metadata(ctx, tb, c, topic)
-		led := 0
-		for _, p := range t.Partitions {
-			if p.ErrorCode == 0 && p.Leader >= 0 {
-				led++
+	metadata(ctx, tb, c, topic) // finds the brokers
+	for _, b := range c.DiscoveredBrokers() {
+		for {
+			t, err := ask(ctx, b, topic)
+			if ctx.Err() != nil {
+				tb.Fatalf("metadata of %s: %v", topic, ctx.Err())
 			}
+			led := 0
+			for _, p := range t.Partitions {
+				if p.ErrorCode == 0 && p.Leader >= 0 {
+					led++
+				}
+			}
+			if err != nil || led == partitions {
+				break
+			}
+			pause(ctx)
 		}
-		if led == partitions {
-			return
-		}
-		pause(ctx)
 	}
 }
 
