@@ -1,0 +1,224 @@
+package adaptive
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// look lets the experts predict some examples, and learn from each before they predict the
+// next one. It sets dst, which may be nil, to the predictions, and returns how many of xs
+// those are.
+//
+// Experts do not depend on each other, so each goes through all of the examples by itself.
+// Only machines are compared with each other, which may cut the sample, and those for numbers
+// depend on the numbers before.
+func (l *Learner) look(ctx context.Context, dst []float64, xs []*stream.Example) (int, error) {
+	seen := l.cutting.Seen()
+	xs = xs[:min(len(xs), l.most(seen))]
+	widens := l.enter(xs)
+	xs = xs[:len(l.batch)]
+	l.made, l.aged = l.made[:0], nil
+	fresh := false
+	for _, x := range xs {
+		p := l.recall(x)
+		l.made, fresh = append(l.made, p), fresh || p == nil
+	}
+	err := l.each(1+len(l.parts), func(i int) error {
+		switch {
+		case i == 1:
+			if fresh {
+				l.aged = l.versionScores(samplers.Vecs(xs), l.common.inputsOf(l.version, seen, len(xs)))
+			}
+			return nil
+		case l.numbers != nil || widens:
+			return nil
+		case i == 0:
+			return l.train(ctx, fresh)
+		}
+		return l.ticks(func(from, to int) error {
+			err := l.run(l.parts[i-1], from, to, fresh, true)
+			if at := seen + uint64(to); err == nil && at%tick == 0 && to < len(xs) {
+				err = l.step(ctx, l.parts[i-1], at)
+			}
+			return err
+		})
+	})
+	all := [2]int{0, len(l.experts)}
+	switch {
+	case err != nil:
+	case widens:
+		if err = l.run(all, 0, 1, fresh, false); err == nil {
+			l.judge(0)
+			err = l.widen(&l.batch[0])
+			l.labels.learn(xs[0].Y)
+		}
+	case l.numbers != nil:
+		for i, x := range xs {
+			if err = l.run(all, i, i+1, fresh, true); err != nil {
+				break
+			}
+			l.judge(i)
+			l.labels.learn(x.Y)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	ticks := l.cutting.Seen()%tick == 0
+	err = l.each(1+len(l.parts), func(i int) error {
+		switch {
+		case i == 0:
+			l.mix(dst)
+		case i == 1 && ticks && (l.numbers != nil || widens):
+			return l.turn(ctx)
+		case i > 1 && ticks:
+			return l.step(ctx, l.parts[i-1], l.cutting.Seen())
+		}
+		return nil
+	})
+	return len(xs), err
+}
+
+// most returns how many examples may be looked at together: up to the next version, and up to
+// where an expert needs those before.
+func (l *Learner) most(seen uint64) int {
+	n := uint64(together)
+	if next := l.nextVersion(); next > 0 {
+		n = min(n, next-seen)
+	}
+	if l.numbers != nil {
+		return int(min(n, tick-seen%tick))
+	}
+	for _, e := range l.experts {
+		if f, ok := e.expert.(*features); ok {
+			n = min(n, f.most(seen))
+		}
+	}
+	return int(n)
+}
+
+// ticks calls f for the parts of the batch between ticks.
+func (l *Learner) ticks(f func(from, to int) error) error {
+	for from, to := 0, 0; from < len(l.batch); from = to {
+		for to++; to < len(l.batch) && l.batch[to].i > 0; to++ {
+		}
+		if err := f(from, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// train lets the machines go through the batch.
+func (l *Learner) train(ctx context.Context, fresh bool) error {
+	return l.ticks(func(from, to int) error {
+		if err := l.run(l.parts[0], from, to, fresh, true); err != nil {
+			return err
+		}
+		for i := from; i < to; i++ {
+			l.judge(i)
+		}
+		if l.cutting.Seen()%tick == 0 {
+			return l.turn(ctx)
+		}
+		return nil
+	})
+}
+
+// run lets a part of the experts predict examples of the batch between two ticks, and learn
+// from them.
+func (l *Learner) run(part [2]int, from, to int, fresh, learn bool) error {
+	for e := part[0]; e < part[1]; e++ {
+		x := l.experts[e].expert
+		if l.batch[from].i == 0 {
+			end := to
+			for l.numbers != nil && end < len(l.batch) {
+				end++
+			}
+			x.begin(l.batch[from:end], fresh)
+		}
+		for i := from; i < to; i++ {
+			in := &l.batch[i]
+			s := x.predict(in)
+			l.now[i][e] = s
+			if !learn {
+				continue
+			}
+			if err := x.learn(in, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step does what is due for a part of the experts after so many examples, at a tick.
+func (l *Learner) step(ctx context.Context, part [2]int, seen uint64) error {
+	for _, e := range l.experts[part[0]:part[1]] {
+		if err := e.step(ctx, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter makes a batch of the first of xs, which the linear experts see as they are after the
+// examples before them. It reports whether the batch is one example that is found to be wide.
+func (l *Learner) enter(xs []*stream.Example) (widens bool) {
+	l.batch = l.batch[:0]
+	waves := false
+	for i, x := range xs {
+		if widens = !l.inputs.wide && x.X.Dim() > narrow; widens && i > 0 {
+			widens = false
+			break
+		}
+		if l.numbers != nil { // experts may keep it
+			l.rooms[i] = nil
+		}
+		in, known := l.common.input(l.cutting.Seen() + uint64(i))
+		if !known {
+			in = l.inputs.input(l.rooms[i], x.X)
+			l.rooms[i] = in.z.Val
+		}
+		in.x, in.i = x, i-max(0, i-int((l.cutting.Seen()+uint64(i))%tick))
+		l.batch = append(l.batch, in)
+		if widens {
+			break
+		}
+		l.dim = max(l.dim, x.X.Dim())
+		l.inputs.observe(x.X)
+		if waves = l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+uint64(i)+1 >= uint64(l.sizes.first) && l.dim > 0; waves {
+			break
+		}
+	}
+	if l.waves != nil {
+		zs := make([]stream.Vec, len(l.batch))
+		for i := range zs {
+			zs[i] = l.batch[i].z
+		}
+		if l.numbers != nil {
+			l.phis = nil
+		}
+		for i, phi := range l.waves.ofAll(l.phis, zs...) {
+			l.batch[i].phi = phi
+			l.phis = phi.Val[:0]
+		}
+	}
+	if waves {
+		l.waves = newWaves(l.dim, l.env.Seed)
+	}
+	return widens
+}
+
+// prepare completes an input that is not of a batch.
+func (l *Learner) prepare(in *input) {
+	in.z = l.inputs.apply(in.x.X)
+	if l.waves != nil {
+		in.phi = l.waves.of(in.z)
+	}
+	if in.row = in.z; l.inputs.wide {
+		in.row = unitLength(in.z)
+	}
+}
