@@ -62,7 +62,7 @@ func TestNothingMadeForMissingTopics(t *testing.T) {
 	missing, models := c.name(), c.name()
 	at := []string{"--brokers", strings.Join(c.brokers, ",")}
 	for _, args := range [][]string{
-		{"train", "--topics", missing, "--until-end", "--model-topic", models, "--checkpoint", filepath.Join(t.TempDir(), "state"), "--dlq", "--tolerance", "data"},
+		{"train", "--topics", missing, "--topic-wait", "0s", "--until-end", "--model-topic", models, "--checkpoint", filepath.Join(t.TempDir(), "state"), "--dlq", "--tolerance", "data"},
 		{"generate", "moons", "--count", "3", "--topic", missing},
 		{"copy", moons(t, "few.libsvm", 3, 0), "--topic", missing},
 	} {

@@ -46,7 +46,7 @@ func (o *sourceFlags) define(f *cli.Flags) {
 		f.BoolVar(&o.untilEnd, "until-end", false, untilEndUsage)
 		f.IntVar(&o.fetchMaxBytes, "fetch-max-bytes", 1<<20, "`BYTES` to ask of a partition at a time")
 		f.Float64Var(&o.rate, "rate-limit", 0, rateLimitUsage)
-		f.DurationVar(&o.wait, "topic-wait", 0, topicWaitUsage)
+		f.DurationVar(&o.wait, "topic-wait", 3*time.Second, topicWaitUsage) // brokers learn of a new topic at different times
 		f.StringVar(&o.group, "group", "", groupUsage)
 	})
 	f.AlsoKnown("start", "auto-offset-reset", "offset-reset", "start-at")
