@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/algos/adaptive"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
@@ -47,6 +48,9 @@ func config(t *testing.T, learner string) Config {
 	spec, err := registry.Lookup(learner)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if learner == "adaptive" {
+		spec = adaptive.Short // which comes to all it does within some hundred examples
 	}
 	return Config{Spec: spec, Options: small(spec), Seed: 3, Scale: "standard", Warmup: 200}
 }
