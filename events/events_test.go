@@ -140,6 +140,35 @@ func TestInfer(t *testing.T) {
 }
 
 // TestEncode: what each field puts where.
+// TestInferRareCategories: a field most of whose values are rare is hashed widely, unless
+// they are ids; one with many values, most of them in frequent ones, is not.
+func TestInferRareCategories(t *testing.T) {
+	for name, c := range map[string]struct {
+		events int
+		of     func(i int) string
+		hash   int
+		typ    Type
+	}{
+		"merchants":         {1000, func(i int) string { return fmt.Sprint("m", i*7919%700) }, rareHash, Categorical},
+		"few":               {40, func(i int) string { return fmt.Sprint("m", i*7919%30) }, 0, Categorical},
+		"ids":               {1000, func(i int) string { return fmt.Sprint("m", i%990) }, 0, Ignore},
+		"frequent and rare": {1000, func(i int) string { return fmt.Sprint("m", i%300*(i%5/3)) }, 0, Categorical},
+		"cities":            {1000, func(i int) string { return fmt.Sprint("m", i*7919%150) }, mostHash, Categorical},
+	} {
+		var events [][]NamedCell
+		for i := range c.events {
+			events = append(events, []NamedCell{{Name: "x", Cell: num(float64(i % 7))}, {Name: "shop", Cell: text(c.of(i))}})
+		}
+		s, err := Infer(events, Spec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := &s.Fields[0]; f.Name != "shop" || f.Hash != c.hash || f.Type != c.typ {
+			t.Errorf("%s: %s is %s, hashed into %d; want %s, %d", name, f.Name, f.Type, f.Hash, c.typ, c.hash)
+		}
+	}
+}
+
 func TestEncode(t *testing.T) {
 	s, err := Infer(sample(1000), Spec{Features: map[string]Field{
 		"amount": {Type: Numeric, Transform: "log1p", Clip: []float64{0, 1000}}, "country": {Type: Categorical}, "vip": {Type: Boolean},

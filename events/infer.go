@@ -55,6 +55,10 @@ const (
 	leastHash   = 1 << 6
 	mostHash    = 1 << 8 // each feature costs a kernel a dimension
 	textHash    = 1 << 10
+	// Merchants, for example: more categories than this, most of the events in ones too
+	// rare for features of their own. Collisions would cost more than sparse vectors do.
+	rareDistinct = 256
+	rareHash     = 1 << 14
 )
 
 // Check returns an error that says what is wrong with a specification, or nil.
@@ -284,7 +288,14 @@ func (c *column) text(f *Field) {
 		f.Note = fmt.Sprintf("it looks like an id: %d different texts in %d", distinct, n)
 	default:
 		f.Type = Categorical
-		if frequent := c.frequent(defaultMin); len(frequent) > defaultMax {
+		frequent, covered := c.frequent(defaultMin), 0
+		for _, text := range frequent {
+			covered += c.texts[text]
+		}
+		switch {
+		case distinct > rareDistinct && 2*covered < n:
+			f.Hash = rareHash
+		case len(frequent) > defaultMax:
 			f.Hash = hashFor(distinct)
 		}
 	}

@@ -92,13 +92,14 @@ type Transform struct {
 // Auto chooses none if no |value| exceeds 2, since the data are scaled, binary, or
 // tf-idf weights already; common if the features share a range, as grey values do;
 // standard if features are few (up to DenseLimit, or dense) and not mostly zero;
-// and minmax otherwise. Without examples it chooses none; so does every other scale
+// and minmax otherwise. Beside features whose scale is meaningful (Scaled) it chooses
+// none or standard, for quantities should weigh as much. Without examples it chooses none; so does every other scale
 // that needs statistics.
 //
 // Sparse examples with at most DenseLimit features, at least a tenth of them
 // nonzero, are made dense by minmax and standard, which shift features. In other
-// sparse examples zeros stay zeros: standard divides by the standard deviation
-// without centring, minmax by the largest |value|.
+// sparse examples zeros stay zeros: standard divides by the standard deviation, or a
+// third of the mean if that is more, without centring; minmax by the largest |value|.
 //
 // Scaled values are clipped: at ±6, with minmax to [−1,2] (±2 if zeros stay zeros),
 // with common at ±2. Otherwise a feature with a trend would leave the region that a
@@ -146,7 +147,7 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 	}
 	if t.auto {
 		t.scale = s.but(scaled).choose()
-		if t.scale == Common && slices.Contains(scaled, true) {
+		if t.scale != None && slices.Contains(scaled, true) {
 			t.scale = Standard
 		}
 	}
@@ -218,6 +219,9 @@ func (t *Transform) fit(s *stats, scaled []bool) {
 		case t.scale == Standard:
 			shift = f.mean
 			width = math.Sqrt(f.m2 / float64(s.n))
+			if !t.dense { // so that what is not centred is not clipped
+				width = max(width, math.Abs(f.mean)/3)
+			}
 		case !t.dense:
 			width = max(-lo, hi)
 		}
