@@ -169,6 +169,44 @@ func TestInferRareCategories(t *testing.T) {
 	}
 }
 
+// TestInferCodes: whole numbers are categories if their name says so.
+func TestInferCodes(t *testing.T) {
+	for name, want := range map[string]Type{
+		"id": Categorical, "ID": Categorical, "shop_id": Categorical, "shop.id": Categorical, "shopId": Categorical, "shopID": Categorical,
+		"zip": Categorical, "area-code": Categorical, "zipCode": Categorical,
+		"paid": Numeric, "bid": Numeric, "VALID": Numeric, "gridded": Numeric, "id.count": Numeric, "id_count": Numeric,
+	} {
+		var events [][]NamedCell
+		for i := range 300 {
+			events = append(events, []NamedCell{{Name: name, Cell: num(float64(i * 31 % 50))}})
+		}
+		s, err := Infer(events, Spec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := &s.Fields[0]; f.Type != want || want == Categorical && len(f.Categories) != 50 {
+			t.Errorf("%s is %s with %d categories, want %s", name, f.Type, len(f.Categories), want)
+		}
+	}
+	// Neither fractions nor whole numbers that are nearly all different.
+	for _, c := range []struct {
+		of   func(i int) float64
+		want Type
+	}{{func(i int) float64 { return float64(i%9) / 2 }, Numeric}, {func(i int) float64 { return float64(i * 7 % 295) }, Ignore}} {
+		var events [][]NamedCell
+		for i := range 300 {
+			events = append(events, []NamedCell{{Name: "shop_id", Cell: num(c.of(i))}, {Name: "x", Cell: num(float64(i % 3))}})
+		}
+		s, err := Infer(events, Spec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := &s.Fields[0]; f.Type != c.want {
+			t.Errorf("shop_id is %s, want %s", f.Type, c.want)
+		}
+	}
+}
+
 func TestEncode(t *testing.T) {
 	s, err := Infer(sample(1000), Spec{Features: map[string]Field{
 		"amount": {Type: Numeric, Transform: "log1p", Clip: []float64{0, 1000}}, "country": {Type: Categorical}, "vip": {Type: Boolean},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -239,8 +240,8 @@ func (c *column) choose(f *Field) {
 	}
 }
 
-// number decides about a column of numbers. A number is never guessed to be a
-// category.
+// number decides about a column of numbers. Whole numbers are categories if the name
+// says that they name something.
 func (c *column) number(f *Field) {
 	f.Type = Numeric
 	sorted := slices.Sorted(slices.Values(c.numbers))
@@ -257,7 +258,27 @@ func (c *column) number(f *Field) {
 		f.Type, f.Unit = Timestamp, "s"
 	case whole && timeName(f.Name) && within(first, last, 1000):
 		f.Type, f.Unit = Timestamp, "ms"
+	case whole && codeName(f.Name):
+		c.texts = map[string]int{}
+		for i := range c.all {
+			text, _ := c.all[i].category(nil)
+			c.texts[string(text)]++
+		}
+		c.category(f, c.n)
 	}
+}
+
+// codeName reports whether whole numbers in a field of that name are names of things: id,
+// shop_id, shopId, zip, zip_code.
+func codeName(name string) bool {
+	name = name[strings.LastIndexByte(name, '.')+1:]
+	word := name[strings.LastIndexAny(name, "_-")+1:]
+	if lower := strings.LastIndexFunc(word, unicode.IsLower); lower < len(word)-1 {
+		word = word[lower+1:] // ID, shopID
+	} else if upper := strings.LastIndexFunc(word, unicode.IsUpper); upper > 0 {
+		word = word[upper:] // shopId
+	}
+	return slices.Contains([]string{"id", "code", "zip", "zipcode", "postcode"}, strings.ToLower(word))
 }
 
 // timeName reports whether a field of that name may hold times.
@@ -280,12 +301,20 @@ func within(first, last, per float64) bool {
 
 // text decides about a column of texts.
 func (c *column) text(f *Field) {
-	n, distinct := c.kinds[Text], len(c.texts)
-	switch {
-	case c.words >= wordsEach*n && 2*distinct > n:
+	if n := c.kinds[Text]; c.words >= wordsEach*n && 2*len(c.texts) > n {
 		f.Type = HashedText
+		return
+	}
+	c.category(f, c.kinds[Text])
+}
+
+// category decides whether n names are ids, and about features for them.
+func (c *column) category(f *Field, n int) {
+	f.Type = Ignore
+	distinct := len(c.texts)
+	switch {
 	case float64(distinct) > distinctIDs*float64(n) && n >= 20:
-		f.Note = fmt.Sprintf("it looks like an id: %d different texts in %d", distinct, n)
+		f.Note = fmt.Sprintf("it looks like an id: %d different values in %d", distinct, n)
 	default:
 		f.Type = Categorical
 		frequent, covered := c.frequent(defaultMin), 0
