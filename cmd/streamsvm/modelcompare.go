@@ -15,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/describe"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -78,7 +79,7 @@ func (o *versions) compare(ctx context.Context, c *cli.Call) error {
 		what string
 	}{{r.Learned, "a model has learned from"}, {r.Unlabelled, "without a label"}, {r.Refused, "that could not be scored"}} {
 		if left.n > 0 {
-			fmt.Fprintf(c.Out, "left out: %d records %s\n", left.n, left.what)
+			fmt.Fprintf(c.Out, "left out: %s %s\n", spell.Count(left.n, "record"), left.what)
 		}
 	}
 	return nil

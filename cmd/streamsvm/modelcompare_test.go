@@ -50,7 +50,7 @@ func TestModelCompareRecords(t *testing.T) {
 		t.Errorf("%+v", r.Models)
 	}
 	out := c.run(args...)
-	for _, want := range []string{"behind the best", "\nchampion  ", "\nbaselines: ", "\nleft out: 3000 records a model has learned from\nleft out: 1 records without a label\nleft out: 1 records that could not be scored\n"} {
+	for _, want := range []string{"behind the best", "\nchampion  ", "\nbaselines: ", "\nleft out: 3000 records a model has learned from\nleft out: 1 record without a label\nleft out: 1 record that could not be scored\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %q in\n%s", want, out)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -258,7 +259,7 @@ func (p *predict) serve(ctx context.Context) error {
 	}
 	p.prog.stopped()
 	if len(p.topics) > 0 {
-		say(p.c, "%d records, %d of them could not be scored; model version %d", p.prog.records.Load(), p.refused, p.prog.version.Load())
+		say(p.c, "%s, %d of them could not be scored; model version %d", spell.Count(p.prog.records.Load(), "record"), p.refused, p.prog.version.Load())
 	}
 	if ctx.Err() != nil {
 		if cause := p.ended(ctx); cause != nil || len(p.topics) > 0 || p.listen != "" {
@@ -472,14 +473,14 @@ func (p *predict) summary() error {
 		}
 	}
 	if p.skipped > 0 && !p.c.Quiet {
-		fmt.Fprintf(p.c.Err, "%d tombstones skipped\n", p.skipped)
+		fmt.Fprintf(p.c.Err, "%s skipped\n", spell.Count(p.skipped, "tombstone"))
 	}
 	if p.refused > 0 && p.errors.topic != "" {
 		if !p.c.Quiet {
-			fmt.Fprintf(p.c.Err, "%d records could not be scored, and are in %s\n", p.refused, p.errors.topic)
+			fmt.Fprintf(p.c.Err, "%s could not be scored; see topic %s\n", spell.Count(p.refused, "record"), p.errors.topic)
 		}
 	} else if p.refused > 0 {
-		return cli.Failf(cli.Data, "%d records could not be scored", p.refused)
+		return cli.Failf(cli.Data, "%s could not be scored", spell.Count(p.refused, "record"))
 	}
 	return nil
 }

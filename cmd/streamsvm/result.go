@@ -25,6 +25,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/promote"
+	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -250,10 +251,10 @@ func (r *result) rows() [][]string {
 	}
 	dead := ""
 	if r.Dead > 0 {
-		dead = fmt.Sprintf(", %d records could not be used", r.Dead)
+		dead = fmt.Sprintf(", %s could not be used", spell.Count(r.Dead, "record"))
 	}
 	if r.Tombstones > 0 {
-		dead += fmt.Sprintf(", %d tombstones", r.Tombstones)
+		dead += fmt.Sprintf(", %s", spell.Count(r.Tombstones, "tombstone"))
 	}
 	row("examples", "%d (%d labelled, %d unlabelled%s)", r.Examples, r.Labelled, r.Unlabelled, dead)
 	row("time", "%.2f s, %.0f examples/s", float64(r.Seconds), float64(r.ExamplesPerSecond))

@@ -15,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/reach"
+	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
@@ -175,14 +176,7 @@ func (d *checks) advertised(ctx context.Context, c *cluster) bool {
 		conn.Close()
 	}
 	if good {
-		d.ok("cluster "+c.id, "%s, can be reached where advertised", count(len(c.brokers), "broker"))
+		d.ok("cluster "+c.id, "%s, can be reached where advertised", spell.Count(len(c.brokers), "broker"))
 	}
 	return good
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -136,7 +136,7 @@ func (d *checks) inputs(ctx context.Context, c *cluster) bool {
 					d.unavailable("topic "+name, fmt.Sprintf("it has no partition %d, only %d", p, len(t.partitions)), "")
 				}
 			}
-			d.ok("topic "+name, "%s, retention %s", count(len(t.partitions), "partition"), retentionText(t.config))
+			d.ok("topic "+name, "%s, retention %s", spell.Count(len(t.partitions), "partition"), retentionText(t.config))
 		}
 	}
 	return len(d.failed) == failures && len(d.Topics) > 0

@@ -1,4 +1,4 @@
-// Package spell suggests the name that a user may have meant by a misspelled one.
+// Package spell words messages: it suggests the name meant by a misspelled one, and counts things.
 package spell
 
 import (
@@ -74,4 +74,12 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Count writes "1 record" or "2 records".
+func Count[N int | int64 | uint64](n N, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

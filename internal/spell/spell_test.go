@@ -13,3 +13,12 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+// TestCount: one thing is singular, none and several are plural.
+func TestCount(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 records", 1: "1 record", 2: "2 records", 11: "11 records"} {
+		if got := Count(n, "record"); got != want {
+			t.Errorf("Count(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

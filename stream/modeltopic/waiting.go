@@ -114,23 +114,23 @@ func (w *waiting) holds() string {
 	var s string
 	switch {
 	case w.refused != nil:
-		s = fmt.Sprintf("topic %s holds no %s that is trusted, but %s of one: %v", w.topic, w.what(), count(w.pieces, "record"), w.refused)
+		s = fmt.Sprintf("topic %s holds no %s that is trusted, but %s of one: %v", w.topic, w.what(), spell.Count(w.pieces, "record"), w.refused)
 	case w.pieces > 0:
-		s = fmt.Sprintf("topic %s holds no complete %s, but %s of one", w.topic, w.what(), count(w.pieces, "record"))
+		s = fmt.Sprintf("topic %s holds no complete %s, but %s of one", w.topic, w.what(), spell.Count(w.pieces, "record"))
 	case w.claimed != nil:
 		s = fmt.Sprintf("topic %s holds no version of model %s yet: a trainer (%s) has claimed it at %s and has not published one",
 			w.topic, w.claimed.Model, w.claimed.by, w.claimed.Created.Format(time.RFC3339))
 	case len(w.names) > 0:
 		s = fmt.Sprintf("topic %s holds no %s, but %s", w.topic, w.what(), w.known())
 	case w.none > 0 && w.none == w.records:
-		return fmt.Sprintf("topic %s holds %s, none of them of a model: %s", w.topic, count(w.records, "record"), w.first)
+		return fmt.Sprintf("topic %s holds %s, none of them of a model: %s", w.topic, spell.Count(w.records, "record"), w.first)
 	case w.records > 0:
-		s = fmt.Sprintf("topic %s holds %s, but no model", w.topic, count(w.records, "record"))
+		s = fmt.Sprintf("topic %s holds %s, but no model", w.topic, spell.Count(w.records, "record"))
 	default:
 		return fmt.Sprintf("topic %s is empty", w.topic)
 	}
 	if w.none > 0 {
-		s += fmt.Sprintf("; %s of no model: %s", count(w.none, "record"), w.first)
+		s += fmt.Sprintf("; %s of no model: %s", spell.Count(w.none, "record"), w.first)
 	}
 	return s
 }
@@ -159,13 +159,6 @@ func (w *waiting) known() string {
 		more = fmt.Sprintf(" and %d more", n)
 	}
 	return strings.Join(names[:min(len(names), namesShown)], ", ") + more + meant
-}
-
-func count(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // looks describes a record of no model.
