@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/adaptive"
 	"github.com/streamsvm/streamsvm/contrib/gate"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/promote"
@@ -192,6 +193,7 @@ func TestBadStretch(t *testing.T) {
 	}
 	for _, from := range []int{15000, 15250, 15900} {
 		cfg := config(t, "adaptive") // which follows a change within some hundred examples
+		cfg.Spec = adaptive.Spec
 		cfg.Gate, cfg.VersionEvery = gate.Auto, 100
 		stretch := [2]int{from, from + 5000}
 		items := planes(30000, 9, stretch)
