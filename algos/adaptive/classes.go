@@ -148,7 +148,7 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 					return 0, 0, err
 				}
 			}
-			p.take(seen, c.mixer.calibrators, c.mixer.stack, nil, c.center())
+			p.take(seen, c.mixer.calibrators, c.mixer.stack, nil, c.center(), c.heads[0].place)
 		}
 	}
 	return learned, learned, nil
@@ -238,7 +238,7 @@ func (c *classes) Model() algos.Model {
 func (c *classes) Published() algos.Model {
 	center := c.center()
 	return c.model(func(h *Learner, lane int) *ensemble {
-		m := h.toPublish(c.mixer, lane)
+		m := h.toPublish(c.mixer, lane, c.heads[0].place)
 		m.center = center[lane]
 		return m
 	})

@@ -24,6 +24,11 @@ import (
 // Several rules propose weights, which are frozen for the life of a version.
 // The rules are judged by the log loss of their frozen weights, which is what a
 // subscriber would have seen, and mixed by a Hedge that counts each version alike.
+//
+// Some experts come later than others. As long as a version does not have an expert, the
+// rule that stands for it has no weight, and both are taken to lose what the others lose in
+// the mean (as specialists do: Freund, Schapire, Singer, Warmuth, "Using and combining
+// predictors that specialize", STOC 1997).
 const (
 	defaultEvery = 2500 // examples between versions, where the trainer does not say
 	firstVersion = 64
@@ -131,6 +136,7 @@ type published struct {
 	now     [][]*calibration // scratch, by lane
 	x       [][]float64
 	f, g, p []float64
+	lost    []float64
 }
 
 func newPublished(every, lanes int, experts []entry) *published {
@@ -138,7 +144,7 @@ func newPublished(every, lanes int, experts []entry) *published {
 		every = defaultEvery
 	}
 	n := len(experts)
-	p := &published{every: uint64(every), experts: experts, names: map[string]int{}, stack: newStack(n+1, ageSpread, 1), losses: make([]float64, n), next: firstVersion}
+	p := &published{every: uint64(every), experts: experts, names: map[string]int{}, stack: newStack(n+1, ageSpread, 1), losses: make([]float64, n), lost: make([]float64, n), next: firstVersion}
 	for i, e := range experts {
 		p.names[e.name] = i
 	}
@@ -195,18 +201,21 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 	x := logOddsOf(p.x, scores, p.own)
 	own, f := p.p, p.f // f is of the mixture
 	clear(f)
+	var mean float64
 	judge := func(r int, g []float64) {
-		p.sums[r] += float64(weight * logLoss(g, y))
+		loss := logLoss(g, y)
+		p.sums[r] += float64(weight * loss)
+		mean += float64(p.mix[r] * loss)
 		for k, v := range g {
 			f[k] += float64(p.mix[r] * v)
 		}
 	}
 	mixInto(own, p.proposals[ruleOwn], x)
 	for k, v := range own {
-		p.g[k] = bounded(p.shrunk.of(v), mostLogOdds)
+		p.g[k] = bounded(p.shrunk.of(v, p.center[k]), mostLogOdds)
 	}
 	judge(ruleOwn, p.g)
-	p.shrink.learn(own, y, w)
+	p.shrink.learn(own, p.center, y, w)
 	if len(x) == 1 {
 		var mixed mixing
 		for e, s := range scores[0] {
@@ -219,8 +228,15 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 	}
 	x = logOddsOf(p.x, scores, p.aged)
 	for r := ruleShare + 1; r < numRules; r++ {
-		mixInto(p.g, p.proposals[r], x)
-		judge(r, p.g)
+		if e := p.expertOf(r); e < 0 || scores[0][e].ok {
+			mixInto(p.g, p.proposals[r], x)
+			judge(r, p.g)
+		}
+	}
+	for r := range numRules {
+		if e := p.expertOf(r); e >= 0 && !scores[0][e].ok {
+			p.sums[r] += float64(weight * mean)
+		}
 	}
 	for k := range f {
 		f[k] -= p.center[k]
@@ -246,11 +262,20 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 	}
 	x = logOddsOf(p.x, scores, p.now)
 	p.stack.learn(x, y, w)
-	for e := range p.losses {
+	mean = 0
+	for e, s := range scores[0] {
 		for k := range x {
 			p.g[k] = x[k][e]
 		}
-		p.losses[e] = float64(lossKeep*p.losses[e]) + float64(w*logLoss(p.g, y))
+		if p.lost[e] = logLoss(p.g, y); s.ok {
+			mean += float64(p.proposals[ruleHedge][e] * p.lost[e])
+		}
+	}
+	for e, s := range scores[0] {
+		if !s.ok {
+			p.lost[e] = mean
+		}
+		p.losses[e] = float64(lossKeep*p.losses[e]) + float64(w*p.lost[e])
 	}
 	x = logOddsOf(p.x, scores, p.plain)
 	for e := range p.ageing {
@@ -258,15 +283,23 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 			for k := range x {
 				p.g[k] = x[k][e]
 			}
-			p.ageing[e].learn(p.g, y, w)
+			p.ageing[e].learn(p.g, p.center, y, w)
 		}
 	}
+}
+
+// expertOf returns the expert that a rule stands for; -1: none.
+func (p *published) expertOf(rule int) int {
+	if e, ok := p.names[ruleExperts[rule]]; ok {
+		return e
+	}
+	return -1
 }
 
 // calibration returns that of an expert as it is to be published.
 func (p *published) calibration(lane, e int) calibration {
 	c, s := p.calibrators[lane][e].calibration, &p.ageing[e]
-	c.slope, c.outer, c.offset = float64(s.slope*c.slope), float64(s.slope*c.outer), s.of(c.offset)
+	c.slope, c.outer, c.offset = float64(s.slope*c.slope), float64(s.slope*c.outer), s.of(c.offset, p.center[lane])
 	return c
 }
 
@@ -274,8 +307,9 @@ func (p *published) calibration(lane, e int) calibration {
 func (p *published) due(examples uint64) bool { return examples >= p.next }
 
 // take takes note of a version after so many examples. own are the trainer's calibrations
-// and stack, center the log odds of the classes by their rates.
-func (p *published) take(examples uint64, own [][]*calibrator, stack *stack, shares, center []float64) {
+// and stack, center the log odds of the classes by their rates; place has the member of each
+// expert in this version, -1 for one that is not there.
+func (p *published) take(examples uint64, own [][]*calibrator, stack *stack, shares, center []float64, place []int) {
 	p.settle()
 	if p.versions == 0 {
 		// There is nothing to go by but the trainer's own weights.
@@ -291,7 +325,7 @@ func (p *published) take(examples uint64, own [][]*calibrator, stack *stack, sha
 		}
 	}
 	p.shrunk = p.shrink
-	p.proposals, p.mix = p.propose(stack, shares), p.mixture()
+	p.proposals, p.mix = p.propose(stack, shares, place), p.mixture(place)
 }
 
 func frozen(list [][]*calibrator) [][]*calibration {
@@ -353,20 +387,26 @@ func (p *published) settled() *published {
 	return &q
 }
 
-// propose returns what the rules propose now.
-func (p *published) propose(own *stack, shares []float64) (out [numRules]proposal) {
+// propose returns what the rules propose now, where the latest version has the experts of place.
+func (p *published) propose(own *stack, shares []float64, place []int) (out [numRules]proposal) {
 	n := len(p.experts)
 	for r := range out {
 		out[r] = make(proposal, n+1)
-		if e, ok := p.names[ruleExperts[r]]; ok {
+		if e := p.expertOf(r); e >= 0 {
 			out[r][e] = 1
 		}
 	}
 	copy(out[ruleOwn], own.w)
 	copy(out[ruleShare], shares)
 	copy(out[ruleStack], p.stack.w)
-	out[ruleLeader][slices.Index(p.losses, slices.Min(p.losses))] = 1
-	copy(out[ruleHedge], hedge(p.losses, expertRate))
+	losses := slices.Clone(p.losses)
+	for e, k := range place {
+		if k < 0 {
+			losses[e] = math.MaxFloat64
+		}
+	}
+	out[ruleLeader][slices.Index(losses, slices.Min(losses))] = 1
+	copy(out[ruleHedge], hedge(losses, expertRate))
 	var slow float64
 	for e := range p.losses {
 		if p.experts[e].slow {
@@ -382,8 +422,13 @@ func (p *published) propose(own *stack, shares []float64) (out [numRules]proposa
 
 // mixture returns the weights of the rules, which sum to 1, and those of the caps, which do
 // too.
-func (p *published) mixture() []float64 {
+func (p *published) mixture(place []int) []float64 {
 	losses, rate := p.rules, p.capRate()
+	for r := range numRules {
+		if e := p.expertOf(r); e >= 0 && place[e] < 0 {
+			losses[r] = math.MaxFloat64
+		}
+	}
 	if len(p.x) > 1 {
 		losses[ruleShare] = math.MaxFloat64 // there is no such rule
 	}
@@ -409,14 +454,14 @@ func hedge(losses []float64, rate float64) []float64 {
 }
 
 // publish sets the terms of a lane of a version to be published now. place has the member of
-// each expert, -1 for one that is not there.
-func (p *published) publish(m *ensemble, lane int, place []int, own []*calibrator, stack *stack, shares []float64, center float64) {
+// each expert, -1 for one that is not there, latest that in the latest version.
+func (p *published) publish(m *ensemble, lane int, place, latest []int, own []*calibrator, stack *stack, shares []float64, center float64) {
 	p = p.settled()
-	rules, proposals := p.mixture(), p.propose(stack, shares)
+	rules, proposals := p.mixture(latest), p.propose(stack, shares, latest)
 	n := len(p.experts)
 	shrink := p.shrink
 	m.mixed, m.caps, m.center = rules[ruleShare], rules[numRules:numRules+len(caps)], center
-	m.bias = float64(rules[ruleOwn] * (float64(shrink.slope*proposals[ruleOwn][n]) + shrink.offset))
+	m.bias = float64(rules[ruleOwn] * shrink.of(proposals[ruleOwn][n], p.center[lane]))
 	for r := ruleShare + 1; r < numRules; r++ {
 		m.bias += float64(rules[r] * proposals[r][n])
 	}

@@ -30,6 +30,7 @@ type board struct {
 	seen    uint64
 	sums    [2]float64 // log losses of published versions, and of the rates of the classes
 	counts  [2]float64 // of the labels
+	place   []int      // of the experts, -1 for those that are not there
 }
 
 func newBoard(every int) *board {
@@ -37,19 +38,22 @@ func newBoard(every int) *board {
 	for i, name := range []string{"m", "dsg", "o0.5", "base"} {
 		experts = append(experts, entry{name: name, slow: i > 0})
 	}
-	return &board{mixer: newMixer(algos.Env{PublishEvery: every}, 1, experts)}
+	return &board{mixer: newMixer(algos.Env{PublishEvery: every}, 1, experts), place: slices.Clone(boardPlace)}
 }
+
+// boardPlace says that all experts are there.
+var boardPlace = []int{0, 1, 2, 3}
 
 // rate returns the log odds by the labels so far.
 func (b *board) rate() float64 { return math.Log((b.counts[1] + 0.5) / (b.counts[0] + 0.5)) }
 
 // publish returns what would be published now.
 func (b *board) publish() *ensemble {
-	m, place := new(ensemble), []int{}
+	m := new(ensemble)
 	for e, x := range b.published.experts {
-		m.members, place = append(m.members, member{x.name, column(e)}), append(place, e)
+		m.members = append(m.members, member{x.name, column(e)})
 	}
-	b.published.publish(m, 0, place, b.calibrators[0], b.stack, b.shares.weights(), b.rate())
+	b.published.publish(m, 0, b.place, b.place, b.calibrators[0], b.stack, b.shares.weights(), b.rate())
 	return m
 }
 
@@ -57,7 +61,7 @@ func (b *board) publish() *ensemble {
 func (b *board) learn(x []float32, y int) {
 	scores := [][]score{make([]score, len(x))}
 	for e, v := range x {
-		scores[0][e] = score{float64(v), true}
+		scores[0][e] = score{float64(v), b.place[e] >= 0}
 	}
 	var aged [][]score
 	if b.version != nil {
@@ -68,8 +72,8 @@ func (b *board) learn(x []float32, y int) {
 	b.mixer.learn(scores, aged, y, 1)
 	b.counts[y]++
 	if b.seen++; b.published.due(b.seen) {
+		b.published.take(b.seen, b.calibrators, b.stack, b.shares.weights(), b.center(b.rate()), b.place)
 		b.version = b.publish()
-		b.published.take(b.seen, b.calibrators, b.stack, b.shares.weights(), b.center(b.rate()))
 	}
 }
 
@@ -89,7 +93,7 @@ func TestVersionIsTheMeanOfTheRules(t *testing.T) {
 		b.learn(row())
 	}
 	m, at, shares := b.publish(), b.published.settled(), b.shares.weights()
-	mix, proposals := at.mixture(), at.propose(b.stack, shares)
+	mix, proposals := at.mixture(boardPlace), at.propose(b.stack, shares, boardPlace)
 	for range 50 {
 		x, _ := row()
 		sum := func(w []float64, of func(e int) float64) float64 {
@@ -101,7 +105,7 @@ func TestVersionIsTheMeanOfTheRules(t *testing.T) {
 		}
 		own := func(e int) float64 { return b.calibrators[0][e].logOdds(float64(x[e])) }
 		aged := func(e int) float64 { c := at.calibration(0, e); return c.logOdds(float64(x[e])) }
-		want := mix[ruleOwn] * (at.shrink.slope*sum(proposals[ruleOwn], own) + at.shrink.offset)
+		want := mix[ruleOwn] * at.shrink.of(sum(proposals[ruleOwn], own), at.center[0])
 		var p float64
 		for e := range x {
 			p += shares[e] / (1 + math.Exp(-own(e)))
@@ -148,6 +152,35 @@ func TestVersionsOfAStreamThatTurns(t *testing.T) {
 	}
 }
 
+// An expert that comes late has a weight as soon as it is good: the examples before it came do
+// not count against it.
+func TestLateExpert(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 6))
+	b := newBoard(250)
+	b.place[1] = -1 // dsg
+	for i := range 2000 {
+		if i == 1000 {
+			b.place[1] = 1
+		}
+		y := r.IntN(2)
+		x := make([]float32, 4)
+		for e := range x {
+			x[e] = float32(float64(2*y-1)*[]float64{0.9, 1.1, 0.3, 0}[e] + r.NormFloat64())
+		}
+		b.learn(x, y)
+		if rules := b.published.mix; i < 1000 && b.published.versions > 0 && rules[ruleLong] != 0 {
+			t.Fatalf("after %d examples the rule of an expert that is not there has weight %v", i+1, rules[ruleLong])
+		}
+	}
+	rules := b.published.mixture(b.place)
+	if rules[ruleLong] < rules[ruleKernel] {
+		t.Errorf("rules' weights %.3f: that of the best expert has less than that of another", rules[:numRules])
+	}
+	if e := slices.Index(b.published.proposals[ruleLeader], 1); e != 1 {
+		t.Errorf("the leader is expert %d", e)
+	}
+}
+
 // An expert whose scores are as good as the growing SVM's and another's together keeps that
 // from being published alone.
 func TestNotAlone(t *testing.T) {
@@ -188,7 +221,7 @@ func TestCapsFollowTheBest(t *testing.T) {
 		p.versions, p.next = 1, p.every+1
 		mean, sums := 0.0, make([]float64, numCaps)
 		for range versions {
-			p.mix = p.mixture()
+			p.mix = p.mixture(boardPlace)
 			weights := p.mix[numRules:]
 			for i, w := range weights {
 				loss := losses(weights, i)
@@ -249,7 +282,7 @@ func TestFewVersionsAreLessSure(t *testing.T) {
 	for _, versions := range []uint64{1, 4, 30} {
 		p := newBoard(200).published
 		p.versions = versions
-		sure = append(sure, capped(5, p.mixture()[numRules:]))
+		sure = append(sure, capped(5, p.mixture(boardPlace)[numRules:]))
 	}
 	if !(sure[0] < 2 && sure[0] < sure[1] && sure[1] < 3 && sure[2] > 3.5) {
 		t.Errorf("log odds of 5 become %.2f", sure)

@@ -11,8 +11,9 @@ import (
 // ownPrior is how many examples the identity counts as, for the trainer's own log odds.
 const ownPrior = 20
 
-// shrinker learns a map a f + c of log odds f, which are too sure when they grow old, by
-// Newton steps on the log loss, with forgetting.
+// shrinker learns a map m + a (f − m) + c of log odds f, which are too sure when they grow
+// old, by Newton steps on the log loss, with forgetting. m are the log odds of the classes'
+// rates, which is what is left of a prediction that has lost its meaning.
 type shrinker struct {
 	slope, offset float64 // a, c
 	haa, hac, hcc float64 // Hessian, discounted
@@ -23,30 +24,33 @@ func newShrinker(prior float64) shrinker {
 	return shrinker{slope: 1, haa: prior, hcc: prior, prior: prior}
 }
 
-func (s *shrinker) of(f float64) float64 { return float64(s.slope*f) + s.offset }
+func (s *shrinker) of(f, rate float64) float64 {
+	return float64(s.slope*f) + float64((1-s.slope)*rate) + s.offset
+}
 
 // learn takes a step. Of more than two classes there is a slope only.
-func (s *shrinker) learn(f []float64, y int, weight float64) {
+func (s *shrinker) learn(f, rates []float64, y int, weight float64) {
 	rate := float64(ageForget * weight)
 	keep := 1 - rate
 	s.haa = float64(keep*s.haa) + float64(rate*s.prior)
 	if len(f) > 1 {
 		p := make([]float64, len(f))
 		for k, v := range f {
-			p[k] = s.of(v)
+			p[k] = s.of(v, rates[k])
 		}
 		chances(p, p)
 		var mean, square float64
-		for k, v := range f {
+		for k := range f {
+			v := f[k] - rates[k]
 			mean += float64(p[k] * v)
 			square += float64(float64(p[k]*v) * v)
 		}
 		s.haa += float64(weight * max(0, square-float64(mean*mean)))
-		s.slope = min(max(s.slope-float64(weight*(mean-f[y]))/s.haa, 0.05), mostSlope)
+		s.slope = min(max(s.slope-float64(weight*(mean-(f[y]-rates[y])))/s.haa, 0.05), mostSlope)
 		return
 	}
-	v := f[0]
-	p := linear.Sigmoid(s.of(v))
+	v := f[0] - rates[0]
+	p := linear.Sigmoid(s.of(f[0], rates[0]))
 	g, h := weight*(p-float64(y)), weight*max(float64(p*(1-p)), 2*leastSpread)
 	s.haa += float64(float64(h*v) * v)
 	s.hac = float64(keep*s.hac) + float64(h*v)

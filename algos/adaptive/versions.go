@@ -57,15 +57,17 @@ func (l *Learner) Published() algos.Model {
 	if l.numbers != nil {
 		return l.weighted(l.numbers.published()).pruned()
 	}
-	return l.toPublish(l.mixer, 0).shifted(l.shift())
+	return l.toPublish(l.mixer, 0, l.place).shifted(l.shift())
 }
 
-func (l *Learner) toPublish(x *mixer, lane int) *ensemble {
+// toPublish returns a lane of what is to be published. latest has the member of each expert in
+// the latest version.
+func (l *Learner) toPublish(x *mixer, lane int, latest []int) *ensemble {
 	if x.published.versions == 0 {
 		return l.present(x, lane)
 	}
 	m, place := l.ensemble()
-	x.published.publish(m, lane, place, x.calibrators[lane], x.stack, x.shares.weights(), x.center(l.rate())[0])
+	x.published.publish(m, lane, place, latest, x.calibrators[lane], x.stack, x.shares.weights(), x.center(l.rate())[0])
 	if e, ok := x.published.alone(); ok && place[e] >= 0 {
 		m.terms, m.bias, m.mixed, m.caps = []term{{place[e], x.published.calibration(lane, e), 1, 0}}, 0, 0, nil
 	}
@@ -110,7 +112,7 @@ func (l *Learner) learned() error {
 		l.numbers.take(examples)
 		return nil
 	}
-	l.published.take(examples, l.calibrators, l.stack, l.shares.weights(), l.center(l.rate()))
+	l.published.take(examples, l.calibrators, l.stack, l.shares.weights(), l.center(l.rate()), l.place)
 	return nil
 }
 
