@@ -138,13 +138,22 @@ func squares(q []float64, z, m []float32, size int, bias float64) {
 		for r := from; r < to; r += squaresAtOnce {
 			var sum [squaresAtOnce]float64
 			z, m, n := z[r*size:], m[r*size:], min(squaresAtOnce, to-r)
-			if n < squaresAtOnce {
+			switch {
+			case n < squaresAtOnce:
 				for k := range n {
 					for j, v := range z[k*size : (k+1)*size] {
 						sum[k] += float64(v) * float64(m[k*size+j]) // exact
 					}
 				}
-			} else { // the same, without waiting for one sum before continuing with the next
+			case &z[0] == &m[0]: // without waiting for one sum before continuing with the next
+				z0, z1, z2, z3 := z[:size], z[size:][:size], z[2*size:][:size], z[3*size:][:size]
+				var s0, s1, s2, s3 float64
+				for j := range z0 {
+					v0, v1, v2, v3 := float64(z0[j]), float64(z1[j]), float64(z2[j]), float64(z3[j])
+					s0, s1, s2, s3 = s0+v0*v0, s1+v1*v1, s2+v2*v2, s3+v3*v3
+				}
+				sum = [...]float64{s0, s1, s2, s3}
+			default:
 				z0, z1, z2, z3 := z[:size], z[size:][:size], z[2*size:][:size], z[3*size:][:size]
 				m0, m1, m2, m3 := m[:size], m[size:][:size], m[2*size:][:size], m[3*size:][:size]
 				var s0, s1, s2, s3 float64

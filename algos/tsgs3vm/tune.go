@@ -204,7 +204,6 @@ func (g *grid) setGamma(gamma float64) error {
 		g.gram, g.plain = make([]float32, n*n), make([]float32, n*n)
 	}
 	z := g.z
-	clear(z)
 	mapAll(feats, z, size, &g.points)
 	for at := 0; at < n; at += band {
 		end := min(n, at+band)
@@ -223,6 +222,9 @@ func (g *grid) setGamma(gamma float64) error {
 			g.plain[j*n+i] = g.plain[i*n+j]
 		}
 	}
+	if len(g.marks) == 0 {
+		return nil
+	}
 	mean, diag := 0.0, 0.0
 	for i, v := range g.plain {
 		k := float64(v) * g.scale()
@@ -230,9 +232,6 @@ func (g *grid) setGamma(gamma float64) error {
 		if i%(n+1) == 0 {
 			diag += k
 		}
-	}
-	if len(g.marks) == 0 {
-		return nil
 	}
 	u := len(g.marks)
 	g.zu = mapped(feats, size, g.marks)
