@@ -65,6 +65,7 @@ type dual struct {
 	serve   int
 	checked uint64 // examples at the last cross-validation
 	buf     []float32
+	sweeps  func() // waits for the end of the step's sweep, which changes arms and cursor; or nil
 }
 
 // arm is one decision function f(x) = norm·⟨w, cos⟩ + bias·b.
@@ -204,11 +205,15 @@ func (d *dual) relaxAt(a *arm, c float64, i int, z, m []float32, q, y float64) f
 	return by
 }
 
+// work returns the nanoseconds, roughly, of processing so many points with each arm.
+func (d *dual) work(points int) float64 {
+	return float64(len(d.arms)*points*d.opt.Features) / 4
+}
+
 // eachArm calls f for the arms, which are independent, several at a time; steps is
 // the number of points processed with each.
 func (d *dual) eachArm(steps int, f func(arms []*arm, first int)) {
-	work := float64(len(d.arms)*steps*d.opt.Features) / 4
-	par.Split(len(d.arms), 1, work, func(from, to int) { f(d.arms[from:to], from) })
+	par.Split(len(d.arms), 1, d.work(steps), func(from, to int) { f(d.arms[from:to], from) })
 }
 
 func (d *dual) ascend(a *arm, c, alpha float64, z []float32, q, y float64) (next, by float64) {
@@ -224,9 +229,21 @@ func (d *dual) step(l *Learner, draw *samplers.Draw) {
 	if len(draw.Unlabelled) > 0 {
 		d.takeUnlabelled(l, l.vectors(draw.Unlabelled), nil)
 	}
-	d.sweep(l, sweepLimit)
-	d.average()
+	// Meanwhile the caller reads the next examples, and computes their features.
+	c := d.box(l)
+	d.sweeps = par.Start(d.work(min(len(d.z), sweepLimit)), func() {
+		d.sweep(c, sweepLimit)
+		d.average()
+	})
 	d.choose(l, false)
+}
+
+// wait waits for the end of the last step.
+func (d *dual) wait() {
+	if f := d.sweeps; f != nil {
+		d.sweeps = nil
+		f()
+	}
 }
 
 // average adds the iterates to their means.
@@ -263,6 +280,7 @@ func (d *dual) forget() {
 
 // prepare computes missing features of the pool.
 func (d *dual) prepare(l *Learner) {
+	d.wait()
 	if d.ready {
 		return
 	}
@@ -449,14 +467,15 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 	l.uLoss, l.inside, l.share = loss/n, float64(inside)/n, float64(positive)/n
 }
 
-// sweep processes at most limit labelled points and returns the largest violation.
-func (d *dual) sweep(l *Learner, limit int) float64 {
+// sweep processes at most limit labelled points, whose α are at most c for weight 1,
+// and returns the largest violation.
+func (d *dual) sweep(c float64, limit int) float64 {
 	n := len(d.z)
 	steps := min(n, limit)
 	if steps == 0 {
 		return 0
 	}
-	c, worst := d.box(l), make([]float64, len(d.arms))
+	worst := make([]float64, len(d.arms))
 	d.eachArm(steps, func(arms []*arm, first int) {
 		for s := range steps {
 			i := (d.cursor + s) % n
@@ -473,13 +492,14 @@ func (d *dual) sweep(l *Learner, limit int) float64 {
 // updates per arm.
 func (d *dual) polish(l *Learner, updates int) {
 	for range updates / max(len(d.z), 1) {
-		if d.sweep(l, len(d.z)) < polishTol {
+		if d.sweep(d.box(l), len(d.z)) < polishTol {
 			break
 		}
 	}
 }
 
 func (d *dual) finish(l *Learner) {
+	d.wait()
 	if l.Len() < int(l.labelled) && d.arms[0].mean.n > 0 {
 		d.choose(l, true)
 		return
@@ -509,12 +529,13 @@ func (d *dual) replay(l *Learner) {
 	}
 	l.rerun(replayed, z, func(xs []stream.Vec, z []float32) {
 		d.takeUnlabelled(l, xs, z)
-		d.sweep(l, sweepLimit)
+		d.sweep(d.box(l), sweepLimit)
 	})
 }
 
 // restart learns from what is held, with new features.
 func (d *dual) restart(l *Learner, last bool) {
+	d.wait()
 	d.ready, d.since = false, 0
 	d.forget()
 	d.prepare(l)
@@ -535,6 +556,7 @@ func (d *dual) restart(l *Learner, last bool) {
 }
 
 func (d *dual) view(l *Learner) *rffmodel.Model {
+	d.wait()
 	a := d.arms[d.serve]
 	w, b := a.model()
 	k := l.cluster.weight
@@ -562,6 +584,7 @@ func (d *dual) gauges(l *Learner) []stream.Measure {
 }
 
 func (d *dual) fields(l *Learner, f *state.Fields) {
+	d.wait()
 	f.Int("cursor", &d.cursor)
 	f.Uint64("since", &d.since)
 	f.Int("serve", &d.serve)

@@ -55,6 +55,29 @@ func equal(x, z stream.Vec) bool {
 	return x.Sparse() == z.Sparse() && slices.Equal(x.Val, z.Val) && slices.Equal(x.Idx, z.Idx)
 }
 
+// expect computes the features of points that are about to be scored, with those of
+// the model to come.
+func (s *scored) expect(feats *rff.Features, size int, xs []stream.Vec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p rff.Points
+	p.Pack(xs)
+	s.fill(feats, size, xs, &p)
+}
+
+// fill makes the cache that of the points xs, as which p is packed.
+func (s *scored) fill(feats *rff.Features, size int, xs []stream.Vec, p *rff.Points) {
+	if len(s.xs) == len(xs) && s.find(feats, size, xs) != nil {
+		return
+	}
+	if len(s.z) < len(xs)*size {
+		s.z = make([]float32, len(xs)*size)
+	}
+	s.feats = nil // invalid while z is being written
+	mapAll(feats, s.z, size, p)
+	s.keep(feats, size, xs)
+}
+
 // sums is Sums of a model, but fills the cache. It returns false if the cache is in use
 // elsewhere.
 func (s *scored) sums(m *rffmodel.Model, dst []float64, xs []stream.Vec, p *rff.Points) bool {
@@ -63,12 +86,8 @@ func (s *scored) sums(m *rffmodel.Model, dst []float64, xs []stream.Vec, p *rff.
 	}
 	defer s.mu.Unlock()
 	size := len(m.Coef)
-	if len(s.z) < len(xs)*size {
-		s.z = make([]float32, len(xs)*size)
-	}
-	s.feats = nil // invalid while z is being written
 	b := m.Feats.Block()
-	mapAll(m.Feats, s.z, size, p)
+	s.fill(m.Feats, size, xs, p)
 	par.Split(len(xs), 1, float64(len(xs)*size)/4, func(from, to int) {
 		for i := from; i < to; i++ {
 			dst[i] = 0
@@ -77,6 +96,5 @@ func (s *scored) sums(m *rffmodel.Model, dst []float64, xs []stream.Vec, p *rff.
 			}
 		}
 	})
-	s.keep(m.Feats, size, xs)
 	return true
 }

@@ -2,6 +2,7 @@ package tsgs3vm
 
 import (
 	"bytes"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -119,5 +120,43 @@ func TestScoredFind(t *testing.T) {
 	}
 	if s.find(nil, 3, []stream.Vec{dense}) != nil {
 		t.Error("features of another number were found")
+	}
+}
+
+// The end of a step on another processor, and features computed meanwhile, change
+// nothing of what is predicted and of the state.
+func TestOverlapChangesNothing(t *testing.T) {
+	for _, spec := range []algos.Spec{Spec, DSG} {
+		run := func(procs int, expects bool) ([]float64, []byte) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+			made, err := spec.New(algos.Env{Seed: 5}, map[string]string{"gamma": "1", "c": "10", "features": "2048"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := made.(*Learner)
+			xs := algostest.Moons(900, algos.Classify, 7)
+			said, states := make([]float64, len(xs)), []byte(nil)
+			for from := 0; from < len(xs); {
+				n := min(len(xs)-from, l.Need().Fresh)
+				vs := l.vectors(xs[from : from+n])
+				if expects {
+					l.Expect(vs)
+				}
+				l.Model().Decisions(said[from:], vs)
+				if _, err := algos.Feed(t.Context(), l, xs[from:from+n]...); err != nil {
+					t.Fatal(err)
+				}
+				if from += n; from == len(xs) || from/128 != (from-n)/128 {
+					states = append(states, algostest.Bytes(t, l)...)
+				}
+			}
+			return said, states
+		}
+		said, states := run(1, false)
+		for _, procs := range []int{2, 4} {
+			if f, s := run(procs, true); !slices.Equal(f, said) || !bytes.Equal(s, states) {
+				t.Errorf("%s: other predictions or states on %d processors", spec.Name, procs)
+			}
+		}
 	}
 }

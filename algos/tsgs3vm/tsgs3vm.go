@@ -269,6 +269,14 @@ func (l *Learner) Report() algos.Report {
 	return r
 }
 
+// Expect prepares for scoring the points, while the last step is still being done.
+// It changes no result.
+func (l *Learner) Expect(xs []stream.Vec) {
+	if d, ok := l.solver.(*dual); ok && d.sweeps != nil {
+		d.scored.expect(l.feats, l.opt.Features, xs[:min(len(xs), rffmodel.Rows)])
+	}
+}
+
 // Model returns a view of the present model.
 func (l *Learner) Model() algos.Model {
 	if l.model == nil {

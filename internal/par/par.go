@@ -49,6 +49,31 @@ func AtMost(limit, n int, f func(i int)) {
 	}
 }
 
+// Start calls f, which has so much work, in nanoseconds, and returns a function that
+// waits for its end. A panic in f is passed on to the caller of that.
+func Start(work float64, f func()) (wait func()) {
+	if !Pays(work) {
+		f()
+		return func() {}
+	}
+	var p *crash.Panic
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				p = crash.Caught(v)
+			}
+		}()
+		f()
+	}()
+	return func() {
+		if <-done; p != nil {
+			panic(p)
+		}
+	}
+}
+
 // perWorker is the number of pieces per processor, so that a processor that is busy
 // otherwise does not hold up the others.
 const perWorker = 4

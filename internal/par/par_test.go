@@ -114,3 +114,26 @@ func TestEachPassesPanicsOn(t *testing.T) {
 		}
 	}
 }
+
+// Start returns at once where there is another processor and the work pays for it; a
+// panic reaches who waits.
+func TestStart(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	begin, done := make(chan bool), false
+	wait := par.Start(1e6, func() { done = <-begin })
+	begin <- true
+	if wait(); !done {
+		t.Error("not done")
+	}
+	wait = par.Start(1, func() { done = false })
+	if done {
+		t.Error("so little work is not done at once")
+	}
+	wait()
+	defer func() {
+		if p, ok := recover().(*crash.Panic); !ok || p.Value != "no" {
+			t.Errorf("panic %v", p)
+		}
+	}()
+	par.Start(1e6, func() { panic("no") })()
+}
