@@ -2,8 +2,10 @@ package tsgs3vm
 
 import (
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
@@ -114,34 +116,40 @@ func (g *grid) mean(all []candidate, best settings) average {
 		return out
 	}
 	points, steps := make([]float64, n), make([]float64, n) // coefficients of z and of t
-	a := math.NaN()
-	for _, v := range all {
-		t := v.share
+	part := func(v candidate) float64 {
 		if v.c == best.c && v.gamma == best.gamma && v.cluster.weight == best.cluster.weight {
-			t--
+			return v.share - 1
 		}
-		if t == 0 {
-			continue
+		return v.share
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(v candidate) bool { return part(v) == 0 })
+	for len(all) > 0 {
+		a, k := all[0].cluster.weight, 1
+		for k < len(all) && all[k].cluster.weight == a {
+			k++
 		}
-		if k := v.cluster.weight; k != a {
-			a = k
-			g.weigh(a)
-		}
-		alpha, s := make([]float64, n), make([]float64, n)
-		g.solve(0, v.c, alpha, s, averageSweeps, averageTol)
-		for i, y := range g.y {
-			c := float64(t * y * alpha[i])
-			out.b += c
-			points[i] += c / (1 + a)
-			if a > 0 {
-				steps[i] += float64(c*a) / ((1 + a) * g.spread * float64(len(g.marks)))
+		g.weigh(a)
+		alphas := make([][]float64, k)
+		par.Each(k, func(j int) {
+			alphas[j] = make([]float64, n)
+			g.solve(0, all[j].c, alphas[j], make([]float64, n), averageSweeps, averageTol)
+		})
+		for j, alpha := range alphas {
+			for i, y := range g.y {
+				c := float64(part(all[j]) * y * alpha[i])
+				out.b += c
+				points[i] += c / (1 + a)
+				if a > 0 {
+					steps[i] += float64(c*a) / ((1 + a) * g.spread * float64(len(g.marks)))
+				}
 			}
+			out.cluster += float64(all[j].share * a)
 		}
-		out.cluster += float64(v.share * a)
+		all = all[k:]
 	}
 	out.w = make([]float64, size)
 	for i, c := range points {
-		vec.AxpyMixed(c, g.z[i*size:(i+1)*size], out.w)
+		vec.AxpyMixed(c, g.z.row(i, size), out.w)
 	}
 	u := len(g.marks)
 	for j := range u {

@@ -98,8 +98,8 @@ func mapAll(feats *rff.Features, z []float32, size int, p *rff.Points) {
 }
 
 // affinities returns t, row by row, for n points with features z and u landmarks
-// with features zu, each of length size, processed in blocks.
-func affinities(z []float32, n int, zu []float32, u, size, block int) []float64 {
+// with features zu, each of length size, processed in blocks. row(i,size) returns z.
+func affinities(row func(i, size int) []float32, n int, zu []float32, u, size, block int) []float64 {
 	t := make([]float64, n*u)
 	part, out := make([]float32, n*block), make([]float32, n*u)
 	rows := vec.NewPanels(block)
@@ -109,7 +109,7 @@ func affinities(z []float32, n int, zu []float32, u, size, block int) []float64 
 			rows.Append(zu[j*size+b : j*size+b+block])
 		}
 		for i := range n {
-			copy(part[i*block:(i+1)*block], z[i*size+b:])
+			copy(part[i*block:(i+1)*block], row(i, size)[b:])
 		}
 		vec.Kernel{Kind: vec.Linear}.Block(out, u, part, n, rows, 0, u)
 		for k, v := range out {
@@ -145,7 +145,7 @@ func (c *cluster) smoothed(feats *rff.Features, size int, z []float32, n int) []
 	if c.z == nil {
 		c.z = mapped(feats, size, c.points)
 	}
-	t := affinities(z, n, c.z, u, size, block)
+	t := affinities(func(i, size int) []float32 { return z[i*size:][:size] }, n, c.z, u, size, block)
 	scale := c.weight / ((1 + c.weight) * c.spread * float64(u))
 	sum, out := make([]float64, block), make([]float32, n*size)
 	for b := 0; b < size; b += block {

@@ -55,6 +55,7 @@ type dual struct {
 
 	scored  scored
 	z       [][]float32 // features of the labelled points, by slot, as cosines
+	held    bands       // their memory
 	m       [][]float32 // their contributions to w: z itself without a cluster kernel
 	q       []float64   // ⟨z,m⟩, that is, k(x,x)
 	y, v    []float64   // labels and weights
@@ -314,15 +315,13 @@ func (d *dual) row(z []float32, r int) []float32 {
 // place sets z, m and q of slot i to those of the point x.
 func (d *dual) place(i int, x *stream.Example, z, m []float32, q float64) {
 	if i == len(d.z) {
-		if d.z = slices.Grow(d.z, 1)[:i+1]; d.z[i] == nil { // otherwise memory to reuse
-			d.z[i] = make([]float32, 0, d.opt.Features)
-		}
+		d.z = append(d.z, d.held.row(i, d.opt.Features))
 		d.m, d.q = append(d.m, nil), append(d.q, 0)
 		d.y, d.v = append(d.y, 0), append(d.v, 0)
 	}
 	d.y[i], d.v[i] = x.Y, x.Importance()
 	same := &z[0] == &m[0]
-	d.z[i] = append(d.z[i][:0], z...)
+	copy(d.z[i], z)
 	if d.m[i] = d.z[i]; !same {
 		d.m[i] = append([]float32(nil), m...)
 	}
@@ -605,7 +604,7 @@ func (d *dual) fields(l *Learner, f *state.Fields) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	d.ready, d.z, d.m, d.q, d.y, d.v = false, nil, nil, nil, nil, nil
+	d.ready, d.z, d.held, d.m, d.q, d.y, d.v = false, nil, nil, nil, nil, nil, nil
 	for _, a := range d.arms {
 		if len(a.w) != d.opt.Features || len(a.wl) != d.opt.Features || len(a.a) != l.Len() {
 			f.Fail("w", fmt.Errorf("%d coefficients of %d features, %d of %d labels", len(a.w), d.opt.Features, len(a.a), l.Len()))

@@ -62,6 +62,11 @@ func (l *Learner) tune(last bool) {
 	if g == nil {
 		return
 	}
+	d, ok := l.solver.(*dual)
+	if ok { // its features will change
+		d.wait()
+		d.ready, g.z = false, d.held
+	}
 	gammas, cs := []float64{l.gamma}, []float64{l.c}
 	if openGamma {
 		center := kernel.AutoGamma(g.xs, l.opt.Kernel == string(rff.Laplacian))
@@ -89,6 +94,9 @@ func (l *Learner) tune(last bool) {
 	weights, marks := l.clusters()
 	g.marks = marks
 	best, mean := g.search(gammas, cs, weights)
+	if ok {
+		d.held = g.z
+	}
 	if openC {
 		l.c = best.c
 	}
@@ -117,13 +125,13 @@ type grid struct {
 
 	near, nearC float64 // only this gamma, this c, and their neighbours are tried; 0: all
 
-	points rff.Points
-	rows   *vec.Panels // of a band
+	rows *vec.Panels // of a band
 
 	marks  []*stream.Example
 	plain  []float32 // products of features
 	walk   []float64 // ⟨t(x),t(z)⟩/n, divided by the spread
-	z, zu  []float32 // features of the points and of the landmarks
+	z      bands     // features of the points
+	zu     []float32 // features of the landmarks
 	t      []float64 // affinities of the points to the landmarks
 	spread float64
 	gram   []float32
@@ -190,6 +198,17 @@ func (g *grid) disorder(fold int, s []float64) float64 {
 // Those below the diagonal are those above, by symmetry.
 const band = 64
 
+// bands is memory for features, a band of rows at a time.
+type bands [][]float32
+
+// row returns row i of so many features, making room for it.
+func (z *bands) row(i, size int) []float32 {
+	for i >= len(*z)*band {
+		*z = append(*z, make([]float32, band*size))
+	}
+	return (*z)[i/band][i%band*size:][:size:size]
+}
+
 // setGamma computes the kernel values.
 func (g *grid) setGamma(gamma float64) error {
 	m, size := g.opt.Block, g.opt.Features
@@ -199,21 +218,28 @@ func (g *grid) setGamma(gamma float64) error {
 	}
 	n := len(g.xs)
 	if g.rows == nil {
-		g.points.Pack(g.xs)
-		g.z, g.rows = make([]float32, n*size), vec.NewPanels(size)
+		g.z.row(n-1, size)
+		g.rows = vec.NewPanels(size)
 		g.gram, g.plain = make([]float32, n*n), make([]float32, n*n)
 	}
-	z := g.z
-	mapAll(feats, z, size, &g.points)
+	par.Split(n, band, float64(n*size), func(from, to int) {
+		var p rff.Points
+		for i := from; i < to; i += band {
+			p.Pack(g.xs[i:min(to, i+band)])
+			for k := range size / m {
+				feats.Map(g.z[i/band][k*m:], size, &p, uint64(k))
+			}
+		}
+	})
 	for at := 0; at < n; at += band {
 		end := min(n, at+band)
 		g.rows.Truncate(0)
 		for j := at; j < end; j++ {
-			g.rows.Append(z[j*size : (j+1)*size])
+			g.rows.Append(g.z.row(j, size))
 		}
 		par.Split(end, band, float64(end*band*size)/50, func(from, to int) {
 			for i := from; i < to; i += band {
-				vec.Kernel{Kind: vec.Linear}.Block(g.plain[i*n+at:], n, z[i*size:], min(band, end-i), g.rows, 0, end-at)
+				vec.Kernel{Kind: vec.Linear}.Block(g.plain[i*n+at:], n, g.z[i/band], min(band, end-i), g.rows, 0, end-at)
 			}
 		})
 	}
@@ -235,7 +261,7 @@ func (g *grid) setGamma(gamma float64) error {
 	}
 	u := len(g.marks)
 	g.zu = mapped(feats, size, g.marks)
-	t := affinities(z, n, g.zu, u, size, m)
+	t := affinities(g.z.row, n, g.zu, u, size, m)
 	g.t = t
 	g.spread = spreadOf(t, n, u, diag/float64(n)-mean/float64(n*n))
 	g.walk = make([]float64, n*n)

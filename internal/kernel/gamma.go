@@ -20,7 +20,7 @@ const gammaPoints = 512
 // no others it returns 1.
 func AutoGamma(xs []stream.Vec, l1 bool) float64 {
 	xs = xs[:min(len(xs), gammaPoints)]
-	var ds []float64
+	ds := make([]float64, 0, len(xs)*max(len(xs)-1, 0)/2)
 	for i := range xs {
 		for j := range i {
 			ds = append(ds, distance(xs[i], xs[j], l1))
