@@ -118,7 +118,7 @@ type RunConfig struct {
 	CheckpointInterval time.Duration
 	CheckpointEvery    uint64
 	// QueueRecords and QueueBytes bound how far ingest runs ahead: in records,
-	// default 65,536, and in bytes of their values, default 64 MiB. A larger record
+	// default 16,384, and in bytes of their values, default 64 MiB. A larger record
 	// is queued alone.
 	QueueRecords int
 	QueueBytes   int64
@@ -149,7 +149,7 @@ type Result struct {
 // checkpoint, publishes, and returns a Result without an error.
 func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	if cfg.QueueRecords <= 0 {
-		cfg.QueueRecords = 65536
+		cfg.QueueRecords = 16384
 	}
 	if cfg.QueueBytes <= 0 {
 		cfg.QueueBytes = 64 << 20
