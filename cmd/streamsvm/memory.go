@@ -5,23 +5,43 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// limitMemory collects garbage at half as much again as is live, not twice, unless
-// GOGC says when: learners make little garbage, so it costs no measurable time. It
-// makes the collector work harder before the cgroup's memory runs out, unless
+// limitMemory collects garbage when there is as much as pace says, unless GOGC says
+// when: learners make little garbage, so it costs no measurable time. It makes the
+// collector work harder before the cgroup's memory runs out, unless
 // GOMEMLIMIT says when. A tenth is left for what the collector does not manage.
 func limitMemory() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
+		pace(new(pacer))
 	}
 	if n := memoryLimit("/"); n > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(n / 10 * 9)
 	}
+}
+
+// pacer is garbage of every collection. Its finalizer, pace, revives it.
+type pacer struct{ live [1]metrics.Sample }
+
+// pace sets how much garbage there may be beside what is live.
+func pace(p *pacer) {
+	p.live[0].Name = "/gc/heap/live:bytes"
+	metrics.Read(p.live[:])
+	debug.SetGCPercent(garbage(p.live[0].Value.Uint64()))
+	runtime.SetFinalizer(p, pace)
+}
+
+// garbage returns the percentage of garbage for so many live bytes: half of them up to
+// 16 MiB, then in proportion to their square root (Kirisame et al., "Optimal heap
+// limits for reducing browser memory use", 2022).
+func garbage(live uint64) int {
+	return max(5, min(50, int(100*math.Sqrt((4<<20)/float64(live+1)))))
 }
 
 // memoryLimit returns the memory limit of the cgroup that the process is in, version

@@ -3,7 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"testing"
+	"time"
 )
 
 // The memory limit is the smallest one of the group and of those that it is in.
@@ -45,4 +49,31 @@ func TestMemoryLimit(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
+}
+
+// The collector's percentage follows what is live, after every collection.
+func TestPace(t *testing.T) {
+	for mib, want := range map[uint64]int{0: 50, 1: 50, 16: 49, 64: 24, 1 << 20: 5} {
+		if got := garbage(mib << 20); got != want {
+			t.Errorf("%d MiB: %d %%, want %d %%", mib, got, want)
+		}
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
+	pace(new(pacer))
+	held := make([]byte, 256<<20)
+	now := func() uint64 {
+		sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	for range 100 {
+		if runtime.GC(); now() < 15 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := now(); n >= 15 {
+		t.Errorf("%d %% while %d bytes are held", n, len(held))
+	}
+	runtime.KeepAlive(held)
 }
