@@ -14,7 +14,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-STREAM = "rbf --count 30000 --set dim=18 --set centroids=200 --set noise=0.1".split()
+STREAM = "rbf --count 30000 --set dim=18 --set centroids=200 --set noise=0.1 --set spread=1".split()
 
 
 def replay(binary, data, learner, procs, out):
