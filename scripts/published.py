@@ -2,7 +2,7 @@
 """What a subscriber of the default learner gets, beside single learners.
 
     scripts/published.py [--streams elec2,sea] [--intervals 250,2500] [--learners adaptive,scs]
-        [--delay 0] [--program BINARY] [--results FILE] [--markdown]
+        [--delay 0] [--positives 0.01] [--program BINARY] [--results FILE] [--markdown]
 
 A version of the model is published after every N records of a stream and predicts the N
 that follow (streamsvm replay --publish-every N). For each stream, N and learner the script
@@ -194,6 +194,13 @@ def replay(program, path, learner, every, delay, rows, skip):
             "common": measures(published["window"]) if known else None, "own": r["prequential"]["accuracy"], "seconds": r["seconds"]}
 
 
+def thinned(rows, share):
+    """Without so many of the positive rows that about this share is positive."""
+    positive, r = sum(not row.startswith("-") for row in rows), random.Random(1)
+    keep = share / (1 - share) * (len(rows) - positive) / positive
+    return [row for row in rows if row.startswith("-") or r.random() < keep]
+
+
 def base_rate(labels, skip, delay):
     """Log loss of the share of positive labels that are known, on all records but the first ones."""
     loss, positive = 0, 0
@@ -276,6 +283,7 @@ def main():
     ap.add_argument("--intervals", type=lambda s: [int(v) for v in split(s)], default=[250, 2500, 20000], metavar="N,...")
     ap.add_argument("--learners", type=split, default=[OURS, *SINGLE])
     ap.add_argument("--delay", type=int, default=0, metavar="RECORDS", help="how many records a label comes after its own")
+    ap.add_argument("--positives", type=float, metavar="SHARE", help="leave out positive rows so that this share is positive")
     ap.add_argument("--program", metavar="BINARY", help="streamsvm; by default it is built")
     ap.add_argument("--results", metavar="FILE", help="keep results in FILE, and take those that are there")
     ap.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
@@ -299,6 +307,8 @@ def main():
             if rows is None:
                 print("%s: not in %s, left out" % (name, DATA), file=sys.stderr)
                 continue
+            if args.positives:
+                rows = thinned(rows, args.positives)
             labels = [not row.startswith("-") for row in rows]
             path = os.path.join(tmp, name + ".libsvm")
             with open(path, "w") as f:
@@ -307,7 +317,7 @@ def main():
                 skip = common(labels, every, args.delay)
                 if skip is None:
                     continue
-                key = "%s/%d/%d/%s" % (name, every, args.delay, learner)
+                key = "%s/%d/%d/%s" % (name, every, args.delay, learner) + ("/%g" % args.positives if args.positives else "")
                 if key not in known:
                     known[key] = replay(program, path, learner, every, args.delay, len(rows), skip)
                     if args.results:
