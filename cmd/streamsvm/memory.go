@@ -39,9 +39,10 @@ func pace(p *pacer) {
 
 // garbage returns the percentage of garbage for so many live bytes: half of them up to
 // 16 MiB, then in proportion to their square root (Kirisame et al., "Optimal heap
-// limits for reducing browser memory use", 2022).
+// limits for reducing browser memory use", 2022), but never less than a quarter, so
+// that a large model that is served does not have the collector at work all the time.
 func garbage(live uint64) int {
-	return max(5, min(50, int(100*math.Sqrt((4<<20)/float64(live+1)))))
+	return max(25, min(50, int(100*math.Sqrt((4<<20)/float64(live+1)))))
 }
 
 // memoryLimit returns the memory limit of the cgroup that the process is in, version
