@@ -135,6 +135,14 @@ type ClassAdder interface {
 	AddClass(ctx context.Context) error
 }
 
+// An Expecter is a two-class learner that does the end of a step on another processor.
+type Expecter interface {
+	Learner
+	// Expect is called before Model, with the points that the model will score. Meanwhile
+	// the learner prepares for them. It changes no result.
+	Expect(xs []stream.Vec)
+}
+
 // A CrossValidator is a two-class learner that can cross-validate several weights
 // of the losses more cheaply than by training anew for each fold and weight.
 type CrossValidator interface {

@@ -269,8 +269,7 @@ func (l *Learner) Report() algos.Report {
 	return r
 }
 
-// Expect prepares for scoring the points, while the last step is still being done.
-// It changes no result.
+// Expect computes the features of points while the last step is still being done.
 func (l *Learner) Expect(xs []stream.Vec) {
 	if d, ok := l.solver.(*dual); ok && d.sweeps != nil {
 		d.scored.expect(l.feats, l.opt.Features, xs[:min(len(xs), rffmodel.Rows)])

@@ -154,7 +154,7 @@ func (e *Engine) per() int {
 func (e *Engine) predict(xs []stream.Vec) {
 	e.decs = slices.Grow(e.decs[:0], e.per()*len(xs))[:e.per()*len(xs)]
 	if e.classes == nil {
-		if l, ok := e.learner.(interface{ Expect(xs []stream.Vec) }); ok {
+		if l, ok := e.learner.(algos.Expecter); ok {
 			l.Expect(xs)
 		}
 		e.learner.Model().Decisions(e.decs, xs)
