@@ -285,6 +285,13 @@ func (m *ensemble) Compile() algos.Model { return m.as((*expansion.Expansion).Co
 // Pack returns the form that is published, in fewer bytes.
 func (m *ensemble) Pack() algos.Model {
 	c := m.as((*expansion.Expansion).Pack)
+	for i, f := range c.members {
+		if k, ok := f.function.(*kernelFunction); ok {
+			if waves, ok := k.model.(*rffmodel.Model); ok {
+				c.members[i].function = &kernelFunction{k.transform, waves.Pack()}
+			}
+		}
+	}
 	if c.near != nil && c.near.points != nil {
 		near := *c.near
 		near.points = near.points.InPlanes()

@@ -4,6 +4,7 @@ package rffmodel
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -37,6 +38,8 @@ type Model struct {
 	// their features for the learner. It returns false if it cannot.
 	Sums func(m *Model, dst []float64, xs []stream.Vec, p *rff.Points) bool
 	pool sync.Pool
+
+	packed bool // coefficients are encoded as float32
 }
 
 // Choice says which of a learner's models a model is.
@@ -194,7 +197,14 @@ func (m *Model) fields(f *state.Fields) {
 	f.Float64("cluster", &m.Cluster)
 	c := uint64(m.Choice)
 	f.Uint64("choice", &c)
-	f.Float64s("coef", &m.Coef)
+	if f.Decoding() {
+		m.packed = f.Next("coef32")
+	}
+	if m.packed {
+		m.packedCoef(f)
+	} else {
+		f.Float64s("coef", &m.Coef)
+	}
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
@@ -216,6 +226,34 @@ func (m *Model) fields(f *state.Fields) {
 	case m.Choice > Semi || m.Dim < 0:
 		f.Fail("choice", errors.New("out of range"))
 	}
+}
+
+func (m *Model) packedCoef(f *state.Fields) {
+	coef := make([]float32, len(m.Coef))
+	for i, v := range m.Coef {
+		coef[i] = float32(v)
+	}
+	f.Float32s("coef32", &coef)
+	if f.Decoding() {
+		m.Coef = make([]float64, len(coef))
+		for i, v := range coef {
+			m.Coef[i] = float64(v)
+		}
+	}
+}
+
+// Pack returns the form that is published, with coefficients rounded to float32; m itself
+// if one of them is beyond their range.
+func (m *Model) Pack() algos.Model {
+	c := &Model{Feats: m.Feats, Dim: m.Dim, Fresh: m.Fresh, Next: m.Next, Scale: m.Scale, Offset: m.Offset, Rho: m.Rho, Cluster: m.Cluster, Choice: m.Choice, packed: true}
+	c.Coef = make([]float64, len(m.Coef))
+	for i, v := range m.Coef {
+		if a := math.Abs(v); v != 0 && !(a > 1e-30 && a < math.MaxFloat32) {
+			return m
+		}
+		c.Coef[i] = float64(float32(v))
+	}
+	return c
 }
 
 // AppendBinary appends the encoded model.

@@ -307,7 +307,8 @@ class Features(Form):
         f.number("rho")
         f.number("cluster")
         f.integer("choice")
-        self.coef = f.floats("coef")
+        packed = f.next("coef32")
+        self.coef = f.floats("coef32", "<f4").astype(np.float64) if packed else f.floats("coef")
         f.end()
         slots = len(self.coef) // self._block
         if not slots or len(self.coef) % self._block or fresh and ahead < slots or not 0 < self._gamma < 1e15:
