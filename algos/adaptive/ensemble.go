@@ -280,18 +280,25 @@ func (m *ensemble) only() (*kernelFunction, bool) {
 }
 
 // Compile returns the same function in a form that decides faster.
-func (m *ensemble) Compile() algos.Model { return m.as((*expansion.Expansion).Compile) }
+func (m *ensemble) Compile() algos.Model { return m.as(compiled) }
+
+func compiled(k algos.Model) algos.Model {
+	if x, ok := k.(interface{ Compile() algos.Model }); ok {
+		return x.Compile()
+	}
+	return k
+}
+
+func packed(k algos.Model) algos.Model {
+	if x, ok := k.(interface{ Pack() algos.Model }); ok {
+		return x.Pack()
+	}
+	return k
+}
 
 // Pack returns the form that is published, in fewer bytes.
 func (m *ensemble) Pack() algos.Model {
-	c := m.as((*expansion.Expansion).Pack)
-	for i, f := range c.members {
-		if k, ok := f.function.(*kernelFunction); ok {
-			if waves, ok := k.model.(*rffmodel.Model); ok {
-				c.members[i].function = &kernelFunction{k.transform, waves.Pack()}
-			}
-		}
-	}
+	c := m.as(packed)
 	if c.near != nil && c.near.points != nil {
 		near := *c.near
 		near.points = near.points.InPlanes()
@@ -300,23 +307,16 @@ func (m *ensemble) Pack() algos.Model {
 	return c
 }
 
-func (m *ensemble) as(form func(*expansion.Expansion) algos.Model) *ensemble {
+// as returns m with its kernel functions in another form.
+func (m *ensemble) as(form func(algos.Model) algos.Model) *ensemble {
 	c := *m
 	c.members = append([]member(nil), m.members...)
 	for i, f := range c.members {
 		if k, ok := f.function.(*kernelFunction); ok {
-			c.members[i].function = k.as(form)
+			c.members[i].function = &kernelFunction{k.transform, form(k.model)}
 		}
 	}
 	return &c
-}
-
-// as returns k with its expansion in another form; k itself if it has none.
-func (k *kernelFunction) as(form func(*expansion.Expansion) algos.Model) *kernelFunction {
-	if x, ok := k.model.(*expansion.Expansion); ok {
-		return &kernelFunction{k.transform, form(x)}
-	}
-	return k
 }
 
 // fields describes the function, whose model decode reads.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -73,7 +72,7 @@ func (m *mixture) Info() algos.Info { return m.experts.Info() }
 // Compile returns the same function in a form that decides faster.
 func (m *mixture) Compile() algos.Model {
 	c := *m
-	c.experts = m.experts.as((*expansion.Expansion).Compile)
+	c.experts = m.experts.as(compiled)
 	return &c
 }
 

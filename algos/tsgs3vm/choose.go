@@ -88,7 +88,7 @@ const checkUpdates = 4000
 // there are arms that learn the other labels and the recent unlabelled examples.
 func (d *dual) validate(l *Learner) {
 	pool := l.Sample()
-	t := &dual{opt: d.opt, z: d.z, m: d.m, q: d.q, y: d.y, v: d.v, ready: true, fold: dealFolds(pool, checkFolds)}
+	t := &dual{opt: d.opt, slots: d.slots, fold: dealFolds(pool, checkFolds)}
 	for fold := 1; fold <= checkFolds; fold++ {
 		for _, a := range d.arms {
 			c := newArm(a.rho, a.semi, fold, d.opt.Features)

@@ -8,7 +8,6 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/rffmodel"
-	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -53,41 +52,15 @@ type dual struct {
 	opt  options
 	arms []*arm
 
+	slots
 	scored  scored
-	z       [][]float32 // features of the labelled points, by slot, as cosines
-	held    bands       // their memory
-	m       [][]float32 // their contributions to w: z itself without a cluster kernel
-	q       []float64   // ⟨z,m⟩, that is, k(x,x)
-	y, v    []float64   // labels and weights
-	fold    []int       // by slot, while cross-validating
+	fold    []int // by slot, while cross-validating
 	cursor  int
-	ready   bool   // z and q are those of the pool
 	since   uint64 // unlabelled minibatches since the features changed
 	serve   int
 	checked uint64 // examples at the last cross-validation
 	buf     []float32
 	sweeps  func() // waits for the end of the step's sweep, which changes arms and cursor; or nil
-}
-
-// arm is one decision function f(x) = norm·⟨w, cos⟩ + bias·b.
-type arm struct {
-	rho   float64
-	semi  bool      // learns from unlabelled points
-	fold  int       // the labels of this fold, from 1, are not learned; 0: all are
-	w, wl []float64 // wl, the labelled part, is w itself if there is no other
-	b, bl float64
-	a     []float64 // by slot
-	score evidence
-	mean  iterates // served, if there are any; otherwise the last one is
-}
-
-func newArm(rho float64, semi bool, fold, features int) *arm {
-	a := &arm{rho: rho, semi: semi, fold: fold, w: make([]float64, features)}
-	a.wl = a.w
-	if semi {
-		a.wl = make([]float64, features)
-	}
-	return a
 }
 
 func newDual(o options) *dual {
@@ -112,100 +85,6 @@ func newDual(o options) *dual {
 // norm converts products of cosines to kernel values.
 func (d *dual) norm() float64 { return 2 / float64(d.opt.Features) }
 
-// features returns all features of the points, row by row, valid until the next
-// call.
-func (d *dual) features(l *Learner, xs []stream.Vec) []float32 {
-	n := len(xs) * d.opt.Features
-	if len(d.buf) < n {
-		d.buf = make([]float32, n)
-	}
-	l.points.Pack(xs)
-	mapAll(l.feats, d.buf, d.opt.Features, &l.points)
-	return d.buf[:n]
-}
-
-// value returns f at a point with features z for coefficients w and bias b.
-func (d *dual) value(w []float64, b float64, z []float32) float64 {
-	return float64(d.norm()*vec.DotMixed(z, w)) + float64(d.opt.Bias*b)
-}
-
-// decision returns f of the last iterate at a point with the given features.
-func (d *dual) decision(a *arm, z []float32) float64 { return d.value(a.w, a.b, z) }
-
-// squares sets q[r] to ⟨z_r,m_r⟩ plus the bias, that is, k(x_r,x_r), for rows of
-// size features z and m.
-func squares(q []float64, z, m []float32, size int, bias float64) {
-	norm := 2 / float64(size)
-	par.Split(len(q), squaresAtOnce, float64(len(q)*size)/4, func(from, to int) {
-		for r := from; r < to; r += squaresAtOnce {
-			var sum [squaresAtOnce]float64
-			z, m, n := z[r*size:], m[r*size:], min(squaresAtOnce, to-r)
-			switch {
-			case n < squaresAtOnce:
-				for k := range n {
-					for j, v := range z[k*size : (k+1)*size] {
-						sum[k] += float64(v) * float64(m[k*size+j]) // exact
-					}
-				}
-			case &z[0] == &m[0]: // without waiting for one sum before continuing with the next
-				z0, z1, z2, z3 := z[:size], z[size:][:size], z[2*size:][:size], z[3*size:][:size]
-				var s0, s1, s2, s3 float64
-				for j := range z0 {
-					v0, v1, v2, v3 := float64(z0[j]), float64(z1[j]), float64(z2[j]), float64(z3[j])
-					s0, s1, s2, s3 = s0+v0*v0, s1+v1*v1, s2+v2*v2, s3+v3*v3
-				}
-				sum = [...]float64{s0, s1, s2, s3}
-			default:
-				z0, z1, z2, z3 := z[:size], z[size:][:size], z[2*size:][:size], z[3*size:][:size]
-				m0, m1, m2, m3 := m[:size], m[size:][:size], m[2*size:][:size], m[3*size:][:size]
-				var s0, s1, s2, s3 float64
-				for j := range z0 {
-					s0 += float64(z0[j]) * float64(m0[j])
-					s1 += float64(z1[j]) * float64(m1[j])
-					s2 += float64(z2[j]) * float64(m2[j])
-					s3 += float64(z3[j]) * float64(m3[j])
-				}
-				sum = [...]float64{s0, s1, s2, s3}
-			}
-			for k := range n {
-				q[r+k] = max(float64(norm*sum[k])+bias, 1e-3)
-			}
-		}
-	})
-}
-
-const squaresAtOnce = 4
-
-// shift adds t·z to the arm, and to its labelled part if labelled is set.
-func (d *dual) shift(a *arm, t float64, z []float32, labelled bool) {
-	vec.AxpyMixed(t, z, a.w)
-	a.b += t
-	if labelled && a.semi {
-		vec.AxpyMixed(t, z, a.wl)
-		a.bl += t
-	}
-}
-
-// relax does one dual coordinate step for the point in a slot and returns how far
-// it was from optimal.
-func (d *dual) relax(a *arm, c float64, i int, y float64) float64 {
-	if a.fold > 0 && a.fold == d.fold[i] {
-		return 0
-	}
-	return d.relaxAt(a, c, i, d.z[i], d.m[i], d.q[i], y)
-}
-
-func (d *dual) relaxAt(a *arm, c float64, i int, z, m []float32, q, y float64) float64 {
-	next, by := d.ascend(a, c, a.a[i], z, q, y)
-	t := next - a.a[i]
-	if t == 0 {
-		return 0
-	}
-	a.a[i] = next
-	d.shift(a, t*y, m, true)
-	return by
-}
-
 // work returns the nanoseconds, roughly, of processing so many points with each arm.
 func (d *dual) work(points int) float64 {
 	return float64(len(d.arms)*points*d.opt.Features) / 4
@@ -215,12 +94,6 @@ func (d *dual) work(points int) float64 {
 // the number of points processed with each.
 func (d *dual) eachArm(steps int, f func(arms []*arm, first int)) {
 	par.Split(len(d.arms), 1, d.work(steps), func(from, to int) { f(d.arms[from:to], from) })
-}
-
-func (d *dual) ascend(a *arm, c, alpha float64, z []float32, q, y float64) (next, by float64) {
-	g := 1 - float64(y*d.decision(a, z))
-	next = min(max(alpha+g/q, 0), c)
-	return next, math.Abs(next-alpha) * q
 }
 
 func (d *dual) labels() int { return len(d.arms[0].a) }
@@ -257,75 +130,11 @@ func (d *dual) average() {
 	}
 }
 
-// model returns the coefficients and the bias that an arm would serve.
-func (a *arm) model() (w []float64, b float64) {
-	if a.mean.n > 0 {
-		return a.mean.w, a.mean.b
-	}
-	return a.w, a.b
-}
-
-// predict returns the decision that an arm would serve at a point with the given
-// features.
-func (d *dual) predict(a *arm, z []float32) float64 {
-	w, b := a.model()
-	return d.value(w, b, z)
-}
-
 // forget makes the last iterates the models.
 func (d *dual) forget() {
 	for _, a := range d.arms {
 		a.mean = iterates{}
 	}
-}
-
-// prepare computes missing features of the pool.
-func (d *dual) prepare(l *Learner) {
-	d.wait()
-	if d.ready {
-		return
-	}
-	n := l.Len()
-	d.z, d.m, d.q, d.y, d.v = d.z[:0], d.m[:0], d.q[:0], d.y[:0], d.v[:0]
-	for from := 0; from < n; from += chunk {
-		xs := samplers.Vecs(l.Sample()[from:min(n, from+chunk)])
-		z := d.features(l, xs)
-		m := d.rows(l, z, len(xs))
-		q := make([]float64, len(xs))
-		squares(q, z, m, d.opt.Features, d.opt.Bias)
-		for r := range xs {
-			d.place(len(d.z), l.Sample()[from+r], d.row(z, r), d.row(m, r), q[r])
-		}
-	}
-	d.ready = true
-}
-
-// rows returns what n labelled points with features z add to w.
-func (d *dual) rows(l *Learner, z []float32, n int) []float32 {
-	if l.cluster.weight == 0 {
-		return z
-	}
-	return l.cluster.smoothed(l.feats, d.opt.Features, z[:n*d.opt.Features], n)
-}
-
-func (d *dual) row(z []float32, r int) []float32 {
-	return z[r*d.opt.Features : (r+1)*d.opt.Features]
-}
-
-// place sets z, m and q of slot i to those of the point x.
-func (d *dual) place(i int, x *stream.Example, z, m []float32, q float64) {
-	if i == len(d.z) {
-		d.z = append(d.z, d.held.row(i, d.opt.Features))
-		d.m, d.q = append(d.m, nil), append(d.q, 0)
-		d.y, d.v = append(d.y, 0), append(d.v, 0)
-	}
-	d.y[i], d.v[i] = x.Y, x.Importance()
-	same := &z[0] == &m[0]
-	copy(d.z[i], z)
-	if d.m[i] = d.z[i]; !same {
-		d.m[i] = append([]float32(nil), m...)
-	}
-	d.q[i] = q
 }
 
 // box returns the largest α of an example of weight 1.
@@ -604,7 +413,7 @@ func (d *dual) fields(l *Learner, f *state.Fields) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	d.ready, d.z, d.held, d.m, d.q, d.y, d.v = false, nil, nil, nil, nil, nil, nil
+	d.slots = slots{}
 	for _, a := range d.arms {
 		if len(a.w) != d.opt.Features || len(a.wl) != d.opt.Features || len(a.a) != l.Len() {
 			f.Fail("w", fmt.Errorf("%d coefficients of %d features, %d of %d labels", len(a.w), d.opt.Features, len(a.a), l.Len()))
