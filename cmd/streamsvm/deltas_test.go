@@ -53,9 +53,12 @@ func TestTrainPublishesDeltas(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errText)
 	}
 	must(t, args(models, state, "--until-end")...)
-	fullEvery = 1
-	must(t, args(fulls, filepath.Join(dir, "fulls"), "--until-end")...)
-	fullEvery = 0
+	// In a process of its own: tests that run beside this one read the constant.
+	p := process(t, args(fulls, filepath.Join(dir, "fulls"), "--until-end")...)
+	p.Env = append(p.Env, "STREAMSVM_TEST_FULL_EVERY=1")
+	if err := p.Run(); err != nil {
+		t.Fatal(err)
+	}
 	if deltas(fulls) != 0 || deltas(models) == 0 {
 		t.Errorf("%d deltas with fullEvery = 1, %d by default", deltas(fulls), deltas(models))
 	}
