@@ -53,7 +53,7 @@ func TestTrainPublishesDeltas(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errText)
 	}
 	must(t, args(models, state, "--until-end")...)
-	// In a process of its own: tests that run beside this one read the constant.
+	// In a process of its own: tests that run beside this one read the variable.
 	p := process(t, args(fulls, filepath.Join(dir, "fulls"), "--until-end")...)
 	p.Env = append(p.Env, "STREAMSVM_TEST_FULL_EVERY=1")
 	if err := p.Run(); err != nil {
