@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -124,9 +125,23 @@ func (l *Learner) keepVersion(other *ensemble) error {
 	if other != nil && near != nil {
 		m.near = new(neighbours)
 	}
-	data, err := m.AppendBinary(nil) // a copy
+	// Expansions do not change, so only the rest is copied.
+	kept := make([]function, len(m.members))
+	for k, e := range m.members {
+		if x, ok := e.function.(*kernelFunction); ok {
+			if _, ok := x.model.(*expansion.Expansion); ok {
+				kept[k], m.members[k].function = x, constant(0)
+			}
+		}
+	}
+	data, err := m.AppendBinary(nil)
 	if err == nil {
 		m, err = decodeEnsemble(data)
+	}
+	for k, f := range kept {
+		if f != nil && err == nil {
+			m.members[k].function = f
+		}
 	}
 	if err == nil && other != nil {
 		m.inputs, m.waves = other.inputs, other.waves

@@ -1,17 +1,19 @@
 package kernel
 
+import "encoding/binary"
+
 // bitWriter appends numbers of any bit width to bytes, lowest bit first.
 type bitWriter struct {
 	out  []byte
-	room uint64
-	used uint // unused bits of the last byte
+	room uint64 // bits to be written
+	used uint   // their number, below 32
 }
 
 func (w *bitWriter) put(v uint32, width uint) {
 	w.room |= uint64(v) << w.used
-	for w.used += width; w.used >= 8; w.used -= 8 {
-		w.out = append(w.out, byte(w.room))
-		w.room >>= 8
+	if w.used += width; w.used >= 32 {
+		w.out = binary.LittleEndian.AppendUint32(w.out, uint32(w.room))
+		w.room, w.used = w.room>>32, w.used-32
 	}
 }
 
@@ -28,8 +30,9 @@ func (w *bitWriter) gap(v uint32, low uint) {
 
 // align fills up the last byte.
 func (w *bitWriter) align() {
-	if w.used > 0 {
-		w.put(0, 8-w.used)
+	for ; w.used > 0; w.used -= min(w.used, 8) {
+		w.out = append(w.out, byte(w.room))
+		w.room >>= 8
 	}
 }
 
@@ -41,6 +44,11 @@ type bitReader struct {
 }
 
 func (r *bitReader) get(width uint) uint32 {
+	if i := r.at >> 3; i+8 <= len(r.in) {
+		v := binary.LittleEndian.Uint64(r.in[i:]) >> (r.at & 7) & (1<<width - 1)
+		r.at += int(width)
+		return uint32(v)
+	}
 	v, have := uint64(0), uint(0)
 	for have < width {
 		if r.at>>3 >= len(r.in) {

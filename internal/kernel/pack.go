@@ -118,8 +118,10 @@ func (b *Basis) Packable() bool { return b.Len() > 0 && b.Dim() > 0 && b.Dim() <
 // features if that is shorter.
 func (b *Basis) pack() *coded {
 	dim, n := b.Dim(), b.Len()
-	var all ordered
-	all.end = make([]int32, 0, n)
+	all := ordered{end: make([]int32, 0, n)}
+	if b.rows == nil {
+		all.idx, all.val = make([]int32, 0, n*dim), make([]float32, 0, n*dim)
+	}
 	row := make([]float32, dim)
 	for i := range n {
 		if b.rows != nil {
@@ -245,12 +247,15 @@ func (p *coded) plan(all *ordered, dim int) int {
 		sum, last := 0, int32(-1)
 		for _, g := range x.Idx {
 			sum += int(p.columns[g].width)
-			for k := range low {
-				low[k] += int(g-last-1)>>k + 1 + k
+			for k, gap := 0, int(g-last-1); gap>>k > 0 && k < len(low); k++ {
+				low[k] += gap >> k
 			}
 			last = g
 		}
 		total += sum / 8
+	}
+	for k := range low { // the end of each gap, and its low bits
+		low[k] += len(all.idx) * (1 + k)
 	}
 	// The sizes for all Rice parameters have been counted; take the best. Sparse
 	// points keep the smallest one allowed, which bounds the features that a
