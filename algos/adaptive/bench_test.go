@@ -48,7 +48,7 @@ func BenchmarkParts(b *testing.B) {
 	dst := make([]float64, tick)
 	for i, w := range standard.windows {
 		name := names[k64+i]
-		k := m.with(w, l.cutting.Newest(w))
+		k := m.with(w, l.cutting.Newest(w), nil)
 		each(name+"/predict", func(xs []*stream.Example) { k.model().Decisions(dst, samplers.Vecs(k.scaled(xs))) })
 		each(name+"/learn", func(xs []*stream.Example) {
 			for _, x := range xs {

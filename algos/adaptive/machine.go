@@ -168,9 +168,9 @@ func (m *machine) newWindow() *window {
 }
 
 // with returns a machine that has the scaling and the options of m, for the
-// newest examples.
-func (m *machine) with(window int, newest []*stream.Example) *machine {
-	k := &machine{sizes: m.sizes, window: window, target: m.target, choice: m.choice, transform: m.transform, tuned: m.tuned, since: m.since}
+// newest examples, in the memory of a window that has ended, if there is one.
+func (m *machine) with(size int, newest []*stream.Example, ended *window) *machine {
+	k := &machine{sizes: m.sizes, window: size, target: m.target, choice: m.choice, transform: m.transform, small: ended, tuned: m.tuned, since: m.since}
 	k.learn(k.scaled(newest))
 	return k
 }

@@ -251,7 +251,7 @@ func (l *panel) turn(ctx context.Context) error {
 				*k = nil
 			}
 		case *k == nil && m.rows > w:
-			*k = m.with(w, l.cutting.Newest(w))
+			*k = m.with(w, l.cutting.Newest(w), nil)
 		}
 	}
 	cuts, _ := l.cutting.ChangePoints()
@@ -269,8 +269,9 @@ func (l *panel) turn(ctx context.Context) error {
 // cut replaces the growing machine by one that has learned from what the
 // challenger knows.
 func (l *panel) cut(c compare.ChangePoint, by int) {
-	l.evals += l.machines[growing].evals()
-	m := l.machines[k64+by].with(l.held[growing], l.cutting.Newest(c.To))
+	old := l.machines[growing]
+	l.evals += old.evals()
+	m := l.machines[k64+by].with(l.held[growing], l.cutting.Newest(c.To), old.small)
 	m.tuned, m.since = m.rows, 0
 	l.machines[growing] = m
 	if l.told == 0 || c.At >= l.told+256 {
