@@ -82,15 +82,15 @@ func (l *lanes) add(c code, k []float32, a []float64, offset float64) {
 	}
 }
 
-// sum adds up the lanes in a fixed tree, overwriting them.
+// sum adds up the lanes in a fixed tree: of halves, element by element, and so on.
 func (l *lanes) sum() float64 {
-	for w := len(l) / 2; w > 0; w /= 2 {
-		for i := range w {
-			l[i] += l[i+w]
-		}
+	var x [len(l) / 4]float64
+	for i := range x {
+		x[i] = (l[i] + l[i+16]) + (l[i+8] + l[i+24])
 	}
-	if l[0] != l[0] {
+	s := ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]))
+	if s != s {
 		return nan64
 	}
-	return l[0]
+	return s
 }
