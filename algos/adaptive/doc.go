@@ -64,7 +64,8 @@
 // far (caps), so that in the long run none of it is worse than those rates; the first dozen
 // versions stay closer to them. As all rules are linear in L, but for fixed share, the model
 // stays small (ensemble). Experts that hardly count are left out, and the kernel SVM m is
-// published alone where that costs at most 1 % of the log loss.
+// published alone where that costs at most 1 % of the log loss and of what is gained on the
+// rates of the classes.
 //
 // The age is the interval that algos.Env.PublishEvery gives, 2,500 examples if it is 0.
 // Before the first version of that age, versions live from each power of two to the next.

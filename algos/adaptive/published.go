@@ -43,7 +43,7 @@ const (
 	poolRate    = .03   // of the Hedge over rules
 	poolKeep    = .98   // discount of the rules' losses, per version
 	doublingFor = .5    // while versions grow older: short lives say little about longer ones
-	aloneMost   = 1.01  // the growing SVM is published alone if it has at most this times the loss of the best rule
+	aloneMost   = .01   // the growing SVM is published alone if that costs at most so much of the best rule's loss, and of its gain on the classes' rates
 	aloneAfter  = 8     // versions
 )
 
@@ -486,7 +486,8 @@ func (p *published) alone() (e int, ok bool) {
 	}
 	p = p.settled()
 	e = p.names[ruleExperts[ruleKernel]]
-	return e, p.rules[ruleKernel] <= aloneMost*slices.Min(p.rules[:numRules])
+	best := slices.Min(p.rules[:numRules])
+	return e, p.rules[ruleKernel]-best <= float64(aloneMost*min(best, p.rules[ruleBase]-best))
 }
 
 func (p *published) fields(f *state.Fields) {

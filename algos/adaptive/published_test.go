@@ -182,17 +182,22 @@ func TestLateExpert(t *testing.T) {
 }
 
 // An expert whose scores are as good as the growing SVM's and another's together keeps that
-// from being published alone.
+// from being published alone, also where neither says much.
 func TestNotAlone(t *testing.T) {
-	r := rand.New(rand.NewPCG(4, 5))
-	b := newBoard(200)
-	for range 8000 {
-		y := r.IntN(2)
-		s := float32(2*y - 1)
-		b.learn([]float32{s + 2*float32(r.NormFloat64()), s + 2*float32(r.NormFloat64()), 0, 0.1}, y)
-	}
-	if _, alone := b.published.alone(); alone {
-		t.Errorf("the losses of the rules are %.1f", b.published.rules[:numRules])
+	for _, noise := range []float64{2, 8} {
+		r := rand.New(rand.NewPCG(4, 5))
+		b := newBoard(200)
+		row := func() ([]float32, int) {
+			y := r.IntN(2)
+			s := float64(2*y - 1)
+			return []float32{float32(s + noise*r.NormFloat64()), float32(s + noise*r.NormFloat64()), 0, 0.1}, y
+		}
+		for range 8000 {
+			b.learn(row())
+		}
+		if _, alone := b.published.alone(); alone {
+			t.Errorf("noise %g: the losses of the rules are %.1f", noise, b.published.rules[:numRules])
+		}
 	}
 }
 
