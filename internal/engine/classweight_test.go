@@ -115,7 +115,7 @@ func TestClassWeightStream(t *testing.T) {
 // smaller than the block, and the shares of the classes change.
 func TestClassWeightWindow(t *testing.T) {
 	for _, several := range []bool{false, true} {
-		cfg := Config{Spec: must(registry.Lookup("adaptive")), Seed: 1, Window: 50}
+		cfg := Config{Spec: must(registry.Lookup("online")), Preset: "default", Seed: 1, Window: 50, Warmup: 50}
 		items := bits(700)
 		if several {
 			cfg.Signature.Labels = "0,1,2"
