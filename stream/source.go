@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -48,9 +49,7 @@ type Offsets map[Partition]int64
 // Clone returns an independent copy.
 func (o Offsets) Clone() Offsets {
 	c := make(Offsets, len(o))
-	for p, n := range o {
-		c[p] = n
-	}
+	maps.Copy(c, o)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package algostest
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -126,9 +127,7 @@ type look struct {
 func (s *suite) liveOn(t *testing.T, k concept) {
 	options := map[string]string{}
 	for _, o := range []map[string]string{s.options, s.liveOptions} {
-		for name, v := range o {
-			options[name] = v
-		}
+		maps.Copy(options, o)
 	}
 	l, err := s.spec.New(algos.Env{Seed: s.seed, Task: s.task}, options)
 	if err != nil {

@@ -2,6 +2,7 @@ package l1smooth
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -68,9 +69,7 @@ func sparse(xs []*stream.Example) []*stream.Example {
 func ready(t *testing.T, xs []*stream.Example, options map[string]string) (*Learner, *problem) {
 	t.Helper()
 	o := map[string]string{"every": "1000000", "start": "newton"}
-	for k, v := range options {
-		o[k] = v
-	}
+	maps.Copy(o, options)
 	made, err := Spec.New(algos.Env{Seed: 1}, o)
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package online
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -326,9 +327,7 @@ func TestSweeps(t *testing.T) {
 		base := map[string]string{"update": update, "rate": "0.1", "c": "0.002", "average": "linear"}
 		with := func(k, v string) map[string]string {
 			o := map[string]string{k: v}
-			for k, v := range base {
-				o[k] = v
-			}
+			maps.Copy(o, base)
 			return o
 		}
 		l2, l1 := run(with("l2", "1")), run(with("l1", "0.5"))

@@ -66,7 +66,7 @@ func TestPaperSets(t *testing.T) {
 		train := dataset.Load(t, c.name+".train.libsvm.gz", 0, c.scale)
 		test := dataset.Load(t, c.name+".test.libsvm.gz", 0, c.scale)
 		o := map[string]string{"buffer": strconv.Itoa(len(train))}
-		for _, w := range strings.Fields(c.options + " " + os.Getenv("SBP_OPTIONS")) {
+		for w := range strings.FieldsSeq(c.options + " " + os.Getenv("SBP_OPTIONS")) {
 			k, v, _ := strings.Cut(w, "=")
 			o[k] = v
 		}

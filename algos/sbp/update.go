@@ -2,6 +2,7 @@ package sbp
 
 import (
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -189,10 +190,8 @@ func (l *Learner) lookAhead(n int) {
 		if l.rows.Has(i) {
 			return
 		}
-		for _, j := range l.ahead {
-			if i == j {
-				return
-			}
+		if slices.Contains(l.ahead, i) {
+			return
 		}
 		l.ahead = append(l.ahead, i)
 	}

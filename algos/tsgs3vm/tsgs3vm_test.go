@@ -2,6 +2,7 @@ package tsgs3vm
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos/algostest"
@@ -11,10 +12,7 @@ import (
 func TestConformance(t *testing.T) {
 	small := map[string]string{"features": "128", "block": "32", "recent": "100", "labels": "300"}
 	with := func(more ...string) map[string]string {
-		out := map[string]string{}
-		for k, v := range small {
-			out[k] = v
-		}
+		out := maps.Clone(small)
 		for i := 0; i < len(more); i += 2 {
 			out[more[i]] = more[i+1]
 		}

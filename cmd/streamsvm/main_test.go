@@ -178,7 +178,7 @@ func TestLearners(t *testing.T) {
 		}
 		text := must(t, "learners", s.Name)
 		words := strings.Join(strings.Fields(text), " ")
-		for _, line := range strings.Split(text, "\n") {
+		for line := range strings.SplitSeq(text, "\n") {
 			if len(line) > 80 {
 				t.Errorf("%s: more than 80 columns: %s", s.Name, line)
 			}

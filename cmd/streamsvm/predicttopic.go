@@ -51,10 +51,8 @@ func (o *outgoing) define(f *cli.Flags) {
 
 // check finds what is wrong with the settings, where p scores topics.
 func (o *outgoing) check(p *predict) error {
-	for _, name := range o.keep {
-		if name == "" {
-			return p.c.Bad("keep", errors.New("a name is empty"))
-		}
+	if slices.Contains(o.keep, "") {
+		return p.c.Bad("keep", errors.New("a name is empty"))
 	}
 	for _, name := range o.headers {
 		if name == inJSON.Key || o.cloudEvents && len(name) > 3 && name[:3] == "ce_" {

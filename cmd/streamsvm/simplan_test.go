@@ -294,7 +294,7 @@ func (p simPlan) stream() []*kgo.Record {
 		if !late || unlabelled {
 			continue
 		}
-		l := []byte(fmt.Sprintf(`{"id":%q,"y":%s}`, key, label))
+		l := fmt.Appendf(nil, `{"id":%q,"y":%s}`, key, label)
 		d := 1 + r.IntN(j.Delay)
 		switch r.IntN(40) {
 		case 0: // it never comes

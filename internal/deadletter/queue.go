@@ -344,7 +344,7 @@ func formatOffsets(o stream.Offsets) string {
 
 func parseOffsets(text string) (stream.Offsets, error) {
 	o := stream.Offsets{}
-	for _, f := range strings.Fields(text) {
+	for f := range strings.FieldsSeq(text) {
 		topic, rest, ok1 := strings.Cut(f, "/")
 		id, at, ok2 := strings.Cut(rest, ":")
 		p, err1 := strconv.ParseInt(id, 10, 32)

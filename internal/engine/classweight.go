@@ -43,7 +43,7 @@ func ParseCosts(s string) (map[string]float64, error) {
 
 func parseByLabel(what, s string) (map[string]float64, error) {
 	given := map[string]float64{}
-	for _, part := range strings.Split(s, ",") {
+	for part := range strings.SplitSeq(s, ",") {
 		at := strings.LastIndexByte(part, '=')
 		if at < 1 {
 			return nil, fmt.Errorf("%q is not a list such as fraud=10,ok=1", s)

@@ -163,7 +163,7 @@ func (c *Config) sameOptions(f *state.Fields, given string) {
 		return
 	}
 	kept := ""
-	for _, option := range strings.Fields(was) {
+	for option := range strings.FieldsSeq(was) {
 		name, old, _ := strings.Cut(option, "=")
 		value, fixed := c.Spec.Fixed(c.Preset, name)
 		if _, still := c.Options[name]; !fixed || still {

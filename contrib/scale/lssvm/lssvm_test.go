@@ -3,6 +3,7 @@ package lssvm
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -150,9 +151,7 @@ func TestLSSolution(t *testing.T) {
 func TestHinge(t *testing.T) {
 	for _, classes := range []int{2, 3} {
 		xs, set := examples(600, classes), map[string]string{"loss": "hinge"}
-		for k, v := range smallOptions {
-			set[k] = v
-		}
+		maps.Copy(set, smallOptions)
 		learner := func() *leastSquares {
 			l, err := Spec.New(algos.Env{Seed: 5, Classes: classes}, set)
 			if err != nil {
