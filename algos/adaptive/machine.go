@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -203,7 +204,7 @@ func (m *machine) fields(f *state.Fields, env algos.Env) {
 	}
 	var names, values []string
 	if !f.Decoding() {
-		for _, k := range sortedKeys(m.options) {
+		for _, k := range slices.Sorted(maps.Keys(m.options)) {
 			names, values = append(names, k), append(values, m.options[k])
 		}
 	}

@@ -125,22 +125,19 @@ func (l *Learner) keepVersion(other *ensemble) error {
 	if other != nil && near != nil {
 		m.near = new(neighbours)
 	}
-	// Expansions do not change, so only the rest is copied.
-	kept := make([]function, len(m.members))
-	for k, e := range m.members {
-		if x, ok := e.function.(*kernelFunction); ok {
-			if _, ok := x.model.(*expansion.Expansion); ok {
-				kept[k], m.members[k].function = x, constant(0)
-			}
+	now := slices.Clone(m.members)
+	for k, e := range now {
+		if e.fixed() {
+			m.members[k].function = constant(0)
 		}
 	}
-	data, err := m.AppendBinary(nil)
+	data, err := m.AppendBinary(nil) // a copy of what changes
 	if err == nil {
 		m, err = decodeEnsemble(data)
 	}
-	for k, f := range kept {
-		if f != nil && err == nil {
-			m.members[k].function = f
+	for k, e := range now {
+		if err == nil && e.fixed() {
+			m.members[k] = e
 		}
 	}
 	if err == nil && other != nil {
@@ -151,6 +148,15 @@ func (l *Learner) keepVersion(other *ensemble) error {
 	}
 	l.version, l.place = m, place
 	return err
+}
+
+// fixed reports whether the function is an expansion, which is not changed once it is made.
+func (e member) fixed() bool {
+	k, ok := e.function.(*kernelFunction)
+	if ok {
+		_, ok = k.model.(*expansion.Expansion)
+	}
+	return ok
 }
 
 // versionScores returns the scores of the latest version for a batch, by example and expert;

@@ -44,24 +44,15 @@ type bitReader struct {
 }
 
 func (r *bitReader) get(width uint) uint32 {
-	if i := r.at >> 3; i+8 <= len(r.in) {
-		v := binary.LittleEndian.Uint64(r.in[i:]) >> (r.at & 7) & (1<<width - 1)
-		r.at += int(width)
-		return uint32(v)
+	at := r.at
+	if at+int(width) > 8*len(r.in) {
+		r.short = true
+		return 0
 	}
-	v, have := uint64(0), uint(0)
-	for have < width {
-		if r.at>>3 >= len(r.in) {
-			r.short = true
-			return 0
-		}
-		off := uint(r.at & 7)
-		n := min(8-off, width-have)
-		v |= uint64(r.in[r.at>>3]>>off&(1<<n-1)) << have
-		have += n
-		r.at += int(n)
-	}
-	return uint32(v)
+	r.at += int(width)
+	var next [8]byte
+	copy(next[:], r.in[at>>3:])
+	return uint32(binary.LittleEndian.Uint64(next[:]) >> (at & 7) & (1<<width - 1))
 }
 
 func (r *bitReader) gap(low uint) uint32 {

@@ -1,8 +1,0 @@
-package adaptive
-
-import (
-	"maps"
-	"slices"
-)
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
