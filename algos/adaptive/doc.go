@@ -56,9 +56,8 @@
 // for the next example is often not the one that is best 1,000 examples later. So
 // published keeps the experts of a version, scores the examples that come after it by
 // them, and learns from these scores what age does to each expert's log odds (shrinker),
-// and weights. Ten rules propose weights: the classifier's own stack, fixed share, the best
-// expert, a Hedge over experts, a stack at age, the mean of the slow experts, the rates of
-// the classes, single experts. Their proposals are frozen with each version, judged by the
+// and weights. Eight rules propose weights: the classifier's own stack, fixed share, the best
+// expert, a stack at age, the mean of the slow experts, single experts. Their proposals are frozen with each version, judged by the
 // log loss in its life, and mixed by a Hedge that counts a version like 250 examples.
 // How far a version may go from the rates of the classes is learned from all versions so
 // far (caps), so that in the long run none of it is worse than those rates; the first dozen

@@ -25,9 +25,9 @@ import (
 // The rules are judged by the log loss of their frozen weights, which is what a
 // subscriber would have seen, and mixed by a Hedge that counts each version alike.
 //
-// Some experts come later than others. As long as a version does not have an expert, the
-// rule that stands for it has no weight, and both are taken to lose what the others lose in
-// the mean (as specialists do: Freund, Schapire, Singer, Warmuth, "Using and combining
+// Some experts come later than others. As long as a version does not have an expert, it is
+// taken to lose what the leader loses. The rule that stands for it has no weight, and is taken
+// to lose what the others lose in the mean (as specialists do: Freund, Schapire, Singer, Warmuth, "Using and combining
 // predictors that specialize", STOC 1997).
 const (
 	defaultEvery = 2500 // examples between versions, where the trainer does not say
@@ -39,7 +39,6 @@ const (
 	agePrior    = 200   // examples by which age does nothing to those of an expert
 	ageSpread   = .01   // of the stack's weights
 	lossKeep    = .9999 // discount of an expert's losses, per example
-	expertRate  = .2    // of the Hedge over experts
 	poolRate    = .03   // of the Hedge over rules
 	poolKeep    = .98   // discount of the rules' losses, per version
 	doublingFor = .5    // while versions grow older: short lives say little about longer ones
@@ -52,10 +51,8 @@ const (
 	ruleOwn    = iota // the trainer's own stack
 	ruleShare         // the trainer's own weights by fixed share, of probabilities
 	ruleLeader        // the expert with the least loss
-	ruleHedge         // by exponential weights
 	ruleStack         // logistic regression on the experts' log odds
 	ruleSlow          // the mean of the slow experts
-	ruleBase          // the base rate
 	ruleLong          // the experts that remember longest, each by itself
 	ruleLinear
 	ruleKernel
@@ -99,7 +96,7 @@ func tanh(x float64) float64 {
 	return math.Copysign((1-e)/(1+e), x)
 }
 
-var ruleExperts = [numRules]string{ruleBase: "base", ruleLong: "dsg", ruleLinear: "o0.5", ruleKernel: "m"}
+var ruleExperts = [numRules]string{ruleLong: "dsg", ruleLinear: "o0.5", ruleKernel: "m"}
 
 // proposal is what a rule proposes for a version: weights of the experts and a constant,
 // last.
@@ -268,7 +265,7 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 			p.g[k] = x[k][e]
 		}
 		if p.lost[e] = logLoss(p.g, y); s.ok {
-			mean += float64(p.proposals[ruleHedge][e] * p.lost[e])
+			mean += float64(p.proposals[ruleLeader][e] * p.lost[e])
 		}
 	}
 	for e, s := range scores[0] {
@@ -406,7 +403,6 @@ func (p *published) propose(own *stack, shares []float64, place []int) (out [num
 		}
 	}
 	out[ruleLeader][slices.Index(losses, slices.Min(losses))] = 1
-	copy(out[ruleHedge], hedge(losses, expertRate))
 	var slow float64
 	for e := range p.losses {
 		if p.experts[e].slow {
@@ -487,7 +483,8 @@ func (p *published) alone() (e int, ok bool) {
 	p = p.settled()
 	e = p.names[ruleExperts[ruleKernel]]
 	best := slices.Min(p.rules[:numRules])
-	return e, p.rules[ruleKernel]-best <= float64(aloneMost*min(best, p.rules[ruleBase]-best))
+	rates := best * (p.rules[numJudged-1] / p.rules[numRules]) // what they lost, in proportion
+	return e, p.rules[ruleKernel]-best <= float64(aloneMost*min(best, rates-best))
 }
 
 func (p *published) fields(f *state.Fields) {
@@ -498,6 +495,8 @@ func (p *published) fields(f *state.Fields) {
 	f.Float64s("losses", &p.losses)
 	rules := p.rules[:]
 	f.Float64s("rules", &rules)
+	before := len(rules) == numJudged+len(gone)
+	rules = withoutGone(rules)
 	f.Float64("weight", &p.weight)
 	f.Float64("gap", &p.gap)
 	f.Uint64("versions", &p.versions)
@@ -523,6 +522,9 @@ func (p *published) fields(f *state.Fields) {
 	sums := p.sums[:]
 	f.Float64s("sums", &sums)
 	f.Float64s("mix", &p.mix)
+	if before {
+		sums, p.mix = withoutGone(sums), withoutGone(p.mix)
+	}
 	f.Float64s("center", &p.center)
 	if f.Decoding() {
 		p.own, p.aged, p.plain = frozen(p.calibrators), frozen(p.calibrators), frozen(p.calibrators)
@@ -534,13 +536,19 @@ func (p *published) fields(f *state.Fields) {
 			f.Group("aged", p.aged[k][e].fields)
 		}
 	}
-	for r := range p.proposals {
+	for at, r := 0, 0; r < numRules; at++ {
+		var w []float64
+		if before && slices.Contains(gone[:], at) {
+			f.Float64s("proposal", &w)
+			continue
+		}
 		f.Float64s("proposal", (*[]float64)(&p.proposals[r]))
+		r++
 	}
-	before := f.Decoding() && !f.Next("plain")
+	unaged := f.Decoding() && !f.Next("plain")
 	for k, lane := range p.plain {
 		for e, c := range lane {
-			if before {
+			if unaged {
 				*c = *p.aged[k][e]
 			} else {
 				f.Group("plain", c.fields)
@@ -551,6 +559,21 @@ func (p *published) fields(f *state.Fields) {
 		copy(p.sums[:], sums)
 		f.Fail("version", p.check(len(sums)))
 	}
+}
+
+// gone are rules that states of earlier versions have, from the last: the rates of the
+// classes, for which there are caps, and a Hedge over experts.
+var gone = [...]int{6, 3}
+
+// withoutGone returns a number for each rule and cap, of a list that may have those that are
+// gone.
+func withoutGone(list []float64) []float64 {
+	if len(list) == numJudged+len(gone) {
+		for _, r := range gone {
+			list = slices.Delete(list, r, r+1)
+		}
+	}
+	return list
 }
 
 func (p *published) check(sums int) error {

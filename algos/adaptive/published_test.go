@@ -340,3 +340,53 @@ func TestStateWithoutAgeing(t *testing.T) {
 	}
 	old.learn([][]score{{{1, true}, {0, true}, {1, true}, {0.1, true}}}, 1, 1)
 }
+
+// A state written when there were two more rules continues without them.
+func TestStateWithMoreRules(t *testing.T) {
+	b, now := newBoard(200), newBoard(200).published
+	r := rand.New(rand.NewPCG(3, 9))
+	for range 700 {
+		y := r.IntN(2)
+		b.learn([]float32{float32(y) + float32(r.NormFloat64()), float32(r.NormFloat64()), 1, 0.1}, y)
+	}
+	p := b.published
+	data, err := state.Append(nil, p.fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := func(name string, was []float64, by ...[]float64) {
+		field := func(v []float64) []byte {
+			data, err := state.Append(nil, func(f *state.Fields) { f.Float64s(name, &v) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return data
+		}
+		if bytes.Count(data, field(was)) == 0 {
+			t.Fatalf("%s is not in the state", name)
+		}
+		var all []byte
+		for _, v := range by {
+			all = append(all, field(v)...)
+		}
+		data = bytes.Replace(data, field(was), all, 1)
+	}
+	for name, v := range map[string][]float64{"rules": p.rules[:], "sums": p.sums[:], "mix": p.mix} {
+		replace(name, v, slices.Insert(slices.Insert(slices.Clone(v), 3, -3), 6, -6))
+	}
+	for _, r := range []int{ruleStack, ruleLong} { // each of the two stood before one of these
+		w := p.proposals[r]
+		replace("proposal", w, make([]float64, len(w)), w)
+	}
+	if err := state.Decode(data, now.fields); err != nil {
+		t.Fatal(err)
+	}
+	if now.rules != p.rules || now.sums != p.sums || !slices.Equal(now.mix, p.mix) {
+		t.Errorf("%v, %v, %v", now.rules, now.sums, now.mix)
+	}
+	for r := range p.proposals {
+		if !slices.Equal(now.proposals[r], p.proposals[r]) {
+			t.Errorf("rule %d: %v, want %v", r, now.proposals[r], p.proposals[r])
+		}
+	}
+}
