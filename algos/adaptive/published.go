@@ -495,7 +495,7 @@ func (p *published) fields(f *state.Fields) {
 	f.Float64s("losses", &p.losses)
 	rules := p.rules[:]
 	f.Float64s("rules", &rules)
-	before := len(rules) == numJudged+len(gone)
+	before := len(rules) == numJudged+2
 	rules = withoutGone(rules)
 	f.Float64("weight", &p.weight)
 	f.Float64("gap", &p.gap)
@@ -522,9 +522,7 @@ func (p *published) fields(f *state.Fields) {
 	sums := p.sums[:]
 	f.Float64s("sums", &sums)
 	f.Float64s("mix", &p.mix)
-	if before {
-		sums, p.mix = withoutGone(sums), withoutGone(p.mix)
-	}
+	sums, p.mix = withoutGone(sums), withoutGone(p.mix)
 	f.Float64s("center", &p.center)
 	if f.Decoding() {
 		p.own, p.aged, p.plain = frozen(p.calibrators), frozen(p.calibrators), frozen(p.calibrators)
@@ -536,14 +534,11 @@ func (p *published) fields(f *state.Fields) {
 			f.Group("aged", p.aged[k][e].fields)
 		}
 	}
-	for at, r := 0, 0; r < numRules; at++ {
-		var w []float64
-		if before && slices.Contains(gone[:], at) {
-			f.Float64s("proposal", &w)
-			continue
+	for r := range p.proposals {
+		if before && (r == ruleStack || r == ruleLong) { // here stood one that is gone
+			f.Float64s("proposal", new([]float64))
 		}
 		f.Float64s("proposal", (*[]float64)(&p.proposals[r]))
-		r++
 	}
 	unaged := f.Decoding() && !f.Next("plain")
 	for k, lane := range p.plain {
@@ -561,19 +556,13 @@ func (p *published) fields(f *state.Fields) {
 	}
 }
 
-// gone are rules that states of earlier versions have, from the last: the rates of the
-// classes, for which there are caps, and a Hedge over experts.
-var gone = [...]int{6, 3}
-
-// withoutGone returns a number for each rule and cap, of a list that may have those that are
-// gone.
+// withoutGone leaves two rules of earlier versions out of a list for all rules and caps: a
+// Hedge over experts, and the rates of the classes.
 func withoutGone(list []float64) []float64 {
-	if len(list) == numJudged+len(gone) {
-		for _, r := range gone {
-			list = slices.Delete(list, r, r+1)
-		}
+	if len(list) != numJudged+2 {
+		return list
 	}
-	return list
+	return slices.Delete(slices.Delete(list, ruleLong+1, ruleLong+2), ruleStack, ruleStack+1)
 }
 
 func (p *published) check(sums int) error {
