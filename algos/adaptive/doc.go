@@ -57,14 +57,14 @@
 // published keeps the experts of a version, scores the examples that come after it by
 // them, and learns from these scores what age does to each expert's log odds (shrinker),
 // and weights. Eight rules propose weights: the classifier's own stack, fixed share, the best
-// expert, a stack at age, the mean of the slow experts, single experts. Their proposals are frozen with each version, judged by the
-// log loss in its life, and mixed by a Hedge that counts a version like 250 examples.
-// How far a version may go from the rates of the classes is learned from all versions so
-// far (caps), so that in the long run none of it is worse than those rates; the first dozen
-// versions stay closer to them. As all rules are linear in L, but for fixed share, the model
-// stays small (ensemble). Experts that hardly count are left out, and the kernel SVM m is
-// published alone where that costs at most 1 % of the log loss and of what is gained on the
-// rates of the classes.
+// expert, a stack at age, the mean of the slow experts, single experts. Their proposals are
+// frozen with each version, judged by the log loss in its life, and mixed by a Hedge that
+// counts a version like 250 examples. How far a version may go from the rates of the classes
+// is learned from all versions so far (caps), so that in the long run none of it is worse
+// than those rates; the first dozen versions stay closer to them. As all rules are linear in
+// L, but for fixed share, the model stays small (ensemble). Experts that hardly count are left
+// out, and the kernel SVM m is published alone where that costs at most 1 % of the log loss
+// and of what is gained on the rates of the classes.
 //
 // The age is the interval that algos.Env.PublishEvery gives, 2,500 examples if it is 0.
 // Before the first version of that age, versions live from each power of two to the next.

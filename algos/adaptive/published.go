@@ -27,8 +27,8 @@ import (
 //
 // Some experts come later than others. As long as a version does not have an expert, it is
 // taken to lose what the leader loses. The rule that stands for it has no weight, and is taken
-// to lose what the others lose in the mean (as specialists do: Freund, Schapire, Singer, Warmuth, "Using and combining
-// predictors that specialize", STOC 1997).
+// to lose what the others lose in the mean (as specialists do: Freund, Schapire, Singer,
+// Warmuth, "Using and combining predictors that specialize", STOC 1997).
 const (
 	defaultEvery = 2500 // examples between versions, where the trainer does not say
 	firstVersion = 64
@@ -483,7 +483,7 @@ func (p *published) alone() (e int, ok bool) {
 	p = p.settled()
 	e = p.names[ruleExperts[ruleKernel]]
 	best := slices.Min(p.rules[:numRules])
-	rates := best * (p.rules[numJudged-1] / p.rules[numRules]) // what they lost, in proportion
+	rates := best * (p.rules[numJudged-1] / p.rules[numRules]) // what the classes' rates lose, by the caps
 	return e, p.rules[ruleKernel]-best <= float64(aloneMost*min(best, rates-best))
 }
 
