@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # name, why it is wrong, replacements: (file, old text, new text)
 DEFECTS = [
     ("dropped-challenger", "the default learner compares with a machine that it has dropped, and cuts to it",
-     [("algos/adaptive/adaptive.go", "l.machines[k.at] != nil && p.scores[e].ok", "true"),
+     [("algos/adaptive/adaptive.go", "l.kernels[k.at] != nil && p.scores[e].ok", "true"),
       ("algos/adaptive/panel.go", "if l.machines[k64+k] == nil { // a cut to it is impossible", "if false {")]),
     ("directory-not-synced", "a checkpoint counts as stored before its name is durable",
      [("checkpoint/store.go", "if err := s.fs.SyncDir(s.dir); err != nil {\n\t\t\treturn fmt.Errorf(\"checkpoint: cannot make the snapshot durable",

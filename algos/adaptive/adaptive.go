@@ -61,26 +61,26 @@ const mostCount = 50
 // use.
 type Learner struct {
 	*panel
-	*mixer            // nil: one of several, whose scores are mixed together
-	log      []record // of one of several: the examples learned from, until they are mixed
-	experts  []entry
-	version  *ensemble           // the latest one, without terms; nil: none yet
-	place    []int               // of each expert in it, -1 if it was not there
-	common   *common             // what one of several has in common with others; may be nil
-	heaviest float64             // weight of an example; 0: all were 1
-	heavy    [2]balance          // mean weights of the classes, −1 first
-	pending  []pendingPrediction // in order of the examples
-	numbers  *numbers            // of a regression, which has no mixer
-	labels   labels              // of a regression
+	*mixer               // nil: one of several, whose scores are mixed together
+	log         []record // of one of several: the examples learned from, until they are mixed
+	experts     []entry
+	version     *ensemble           // the latest one, without terms; nil: none yet
+	place       []int               // of each expert in it, -1 if it was not there
+	common      *common             // what one of several has in common with others; may be nil
+	maxWeight   float64             // weight of an example; 0: all were 1
+	meanWeights [2]balance          // mean weights of the classes, −1 first
+	pending     []pendingPrediction // in order of the examples
+	numbers     *numbers            // of a regression, which has no mixer
+	labels      labels              // of a regression
 
-	parts  [][2]int // of the experts, from and to: parts learn at the same time
-	batch  []input
-	rooms  [][]float32   // for the inputs of the batch
-	phis   []float32     // for its random features
-	now    [][]score     // of the experts, by example of the batch
-	aged   [][]score     // of the latest version, likewise
-	made   []*prediction // for the examples of the batch, now or before
-	judged []judgement
+	parts       [][2]int // of the experts, from and to: parts learn at the same time
+	batch       []input
+	buffers     [][]float32   // for the inputs of the batch
+	phis        []float32     // for its random features
+	scores      [][]score     // of the experts, by example of the batch
+	aged        [][]score     // of the latest version, likewise
+	predictions []*prediction // for the examples of the batch, now or before
+	judged      []judgement
 }
 
 // judgement is how an example counts, and what was predicted for it.
@@ -133,8 +133,8 @@ func newExpertsOf(env algos.Env, o options, s *sizes) (l *Learner, err error) {
 		return nil, err
 	}
 	l.setExperts(l.newExperts())
-	l.now = newScores(together, len(l.experts))
-	l.rooms, l.judged = make([][]float32, together), make([]judgement, together)
+	l.scores = newScores(maxBatch, len(l.experts))
+	l.buffers, l.judged = make([][]float32, maxBatch), make([]judgement, maxBatch)
 	return l, nil
 }
 
@@ -153,7 +153,7 @@ func (l *Learner) setExperts(list []entry) {
 	for e, x := range list {
 		begins := e == 0
 		switch x := x.expert.(type) {
-		case *features:
+		case *randomFeatures:
 			begins = true
 		case *linearExpert:
 			begins = begins || x.at == 0
@@ -174,7 +174,7 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	}
 	for _, x := range xs {
 		if !x.Labelled {
-			l.recall(x)
+			l.takePending(x)
 		}
 	}
 	return learned, steps, nil
@@ -184,13 +184,13 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 func (l *Learner) judge(i int) {
 	x, j := l.batch[i].x, &l.judged[i]
 	j.count, j.weight = l.weigh(x)
-	if j.now = l.made[i] == nil; j.now {
-		j.prediction, j.shift = prediction{scores: l.now[i], machine: l.machine()}, l.shift()
-		l.made[i] = &j.prediction
+	if j.now = l.predictions[i] == nil; j.now {
+		j.prediction, j.shift = prediction{scores: l.scores[i], generation: l.generation()}, l.shift()
+		l.predictions[i] = &j.prediction
 	}
-	p := l.made[i]
-	l.compareMachines(p, x.Y, j.weight)
-	l.cutting.Add(x)
+	p := l.predictions[i]
+	l.compareChallengers(p, x.Y, j.weight)
+	l.detector.Add(x)
 	if l.numbers != nil {
 		if j.now {
 			p.f = l.numbers.predict(p.scores)
@@ -211,7 +211,7 @@ func positive(x *stream.Example) int {
 
 // mix sets dst, which may be nil, to the predictions for the batch, and lets the mixer learn.
 func (l *Learner) mix(dst []float64) {
-	for i, p := range l.made {
+	for i, p := range l.predictions {
 		x, j := l.batch[i].x, &l.judged[i]
 		if j.now && l.aged != nil {
 			p.aged = l.aged[i]
@@ -233,10 +233,10 @@ func (l *Learner) mix(dst []float64) {
 	}
 }
 
-// compareMachines tells the drift detector which machines were nearer to y.
-func (l *Learner) compareMachines(p *prediction, y, weight float64) {
+// compareChallengers tells the drift detector which machines were nearer to y.
+func (l *Learner) compareChallengers(p *prediction, y, weight float64) {
 	// The errors of a machine that has been cut since say nothing of this one.
-	if cuts, _ := l.cutting.ChangePoints(); p.machine != 1+cuts {
+	if cuts, _ := l.detector.ChangePoints(); p.generation != 1+cuts {
 		return
 	}
 	miss := func(f float64) float64 {
@@ -254,11 +254,11 @@ func (l *Learner) compareMachines(p *prediction, y, weight float64) {
 		if !ok {
 			break
 		}
-		if k.at > growing && l.machines[k.at] != nil && p.scores[e].ok {
+		if k.at > growing && l.kernels[k.at] != nil && p.scores[e].ok {
 			by[k.at-k64] = weight * float64(cmp.Compare(miss(p.scores[0].f), miss(p.scores[e].f)))
 		}
 	}
-	l.cutting.Compare(by[:])
+	l.detector.Compare(by[:])
 }
 
 // balance is a mean of the newest weights.
@@ -271,23 +271,23 @@ type balance struct{ n, mean float64 }
 func (l *Learner) weigh(x *stream.Example) (count, weight float64) {
 	w := x.Importance() / x.Count()
 	count = min(x.Count(), mostCount)
-	b := &l.heavy[0]
+	b := &l.meanWeights[0]
 	if x.Y > 0 {
-		b = &l.heavy[1]
+		b = &l.meanWeights[1]
 	}
 	b.n++
 	b.mean += float64(max(0.001, 1/b.n) * (w - b.mean))
-	if w == 1 && l.heaviest == 0 {
+	if w == 1 && l.maxWeight == 0 {
 		return count, count
 	}
-	l.heaviest = max(l.heaviest, 1, w)
-	return count, count * w / l.heaviest
+	l.maxWeight = max(l.maxWeight, 1, w)
+	return count, count * w / l.maxWeight
 }
 
 // shift is what the weights of the classes add to log odds, so that decisions are those by
 // weight.
 func (l *Learner) shift() float64 {
-	if b := l.heavy; b[0].n > 0 && b[1].n > 0 && b[0].mean != b[1].mean {
+	if b := l.meanWeights; b[0].n > 0 && b[1].n > 0 && b[0].mean != b[1].mean {
 		return linear.Log(b[1].mean / b[0].mean)
 	}
 	return 0
@@ -300,7 +300,7 @@ func (l *Learner) widen(in *input) error {
 	fresh, list := l.newExperts(), l.experts
 	for e := range list {
 		switch list[e].expert.(type) {
-		case *gradient, *nearExpert, *features, *fitted:
+		case *gradient, *nearExpert, *randomFeatures, *fitted:
 			list[e] = fresh[e]
 		}
 	}

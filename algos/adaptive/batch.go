@@ -7,23 +7,23 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// look lets the experts predict some examples, and learn from each before they predict the
+// predictAndLearn lets the experts predict some examples, and learn from each before they predict the
 // next one. It sets dst, which may be nil, to the predictions, and returns how many of xs
 // those are.
 //
 // Experts do not depend on each other, so each goes through all of the examples by itself.
 // Only machines are compared with each other, which may cut the sample, and those for numbers
 // depend on the numbers before.
-func (l *Learner) look(ctx context.Context, dst []float64, xs []*stream.Example) (int, error) {
-	seen := l.cutting.Seen()
-	xs = xs[:min(len(xs), l.most(seen))]
-	widens := l.enter(xs)
+func (l *Learner) predictAndLearn(ctx context.Context, dst []float64, xs []*stream.Example) (int, error) {
+	seen := l.detector.Seen()
+	xs = xs[:min(len(xs), l.batchLimit(seen))]
+	widens := l.makeBatch(xs)
 	xs = xs[:len(l.batch)]
-	l.made, l.aged = l.made[:0], nil
+	l.predictions, l.aged = l.predictions[:0], nil
 	fresh := false
 	for _, x := range xs {
-		p := l.recall(x)
-		l.made, fresh = append(l.made, p), fresh || p == nil
+		p := l.takePending(x)
+		l.predictions, fresh = append(l.predictions, p), fresh || p == nil
 	}
 	err := l.each(1+len(l.parts), func(i int) error {
 		switch {
@@ -66,25 +66,25 @@ func (l *Learner) look(ctx context.Context, dst []float64, xs []*stream.Example)
 	if err != nil {
 		return 0, err
 	}
-	ticks := l.cutting.Seen()%tick == 0
+	ticks := l.detector.Seen()%tick == 0
 	err = l.each(1+len(l.parts), func(i int) error {
 		switch {
 		case i == 0:
 			l.mix(dst)
 		case i == 1 && ticks && (l.numbers != nil || widens):
-			return l.turn(ctx)
+			return l.maintain(ctx)
 		case i > 1 && ticks:
-			return l.step(ctx, l.parts[i-1], l.cutting.Seen())
+			return l.step(ctx, l.parts[i-1], l.detector.Seen())
 		}
 		return nil
 	})
 	return len(xs), err
 }
 
-// most returns how many examples may be looked at together: up to the next version, and up to
+// batchLimit returns how many examples may be looked at together: up to the next version, and up to
 // where an expert needs those before.
-func (l *Learner) most(seen uint64) int {
-	n := uint64(together)
+func (l *Learner) batchLimit(seen uint64) int {
+	n := uint64(maxBatch)
 	if next := l.nextVersion(); next > 0 {
 		n = min(n, next-seen)
 	}
@@ -92,8 +92,8 @@ func (l *Learner) most(seen uint64) int {
 		return int(min(n, tick-seen%tick))
 	}
 	for _, e := range l.experts {
-		if f, ok := e.expert.(*features); ok {
-			n = min(n, f.most(seen))
+		if f, ok := e.expert.(*randomFeatures); ok {
+			n = min(n, f.untilDue(seen))
 		}
 	}
 	return int(n)
@@ -120,8 +120,8 @@ func (l *Learner) train(ctx context.Context, fresh bool) error {
 		for i := from; i < to; i++ {
 			l.judge(i)
 		}
-		if l.cutting.Seen()%tick == 0 {
-			return l.turn(ctx)
+		if l.detector.Seen()%tick == 0 {
+			return l.maintain(ctx)
 		}
 		return nil
 	})
@@ -142,7 +142,7 @@ func (l *Learner) run(part [2]int, from, to int, fresh, learn bool) error {
 		for i := from; i < to; i++ {
 			in := &l.batch[i]
 			s := x.predict(in)
-			l.now[i][e] = s
+			l.scores[i][e] = s
 			if !learn {
 				continue
 			}
@@ -164,9 +164,9 @@ func (l *Learner) step(ctx context.Context, part [2]int, seen uint64) error {
 	return nil
 }
 
-// enter makes a batch of the first of xs, which the linear experts see as they are after the
+// makeBatch makes a batch of the first of xs, which the linear experts see as they are after the
 // examples before them. It reports whether the batch is one example that is found to be wide.
-func (l *Learner) enter(xs []*stream.Example) (widens bool) {
+func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 	l.batch = l.batch[:0]
 	waves := false
 	for i, x := range xs {
@@ -175,25 +175,25 @@ func (l *Learner) enter(xs []*stream.Example) (widens bool) {
 			break
 		}
 		if l.numbers != nil { // experts may keep it
-			l.rooms[i] = nil
+			l.buffers[i] = nil
 		}
-		in, known := l.common.input(l.cutting.Seen() + uint64(i))
+		in, known := l.common.input(l.detector.Seen() + uint64(i))
 		if !known {
-			in = l.inputs.input(l.rooms[i], x.X)
-			l.rooms[i] = in.z.Val
+			in = l.inputs.input(l.buffers[i], x.X)
+			l.buffers[i] = in.z.Val
 		}
-		in.x, in.i = x, i-max(0, i-int((l.cutting.Seen()+uint64(i))%tick))
+		in.x, in.i = x, i-max(0, i-int((l.detector.Seen()+uint64(i))%tick))
 		l.batch = append(l.batch, in)
 		if widens {
 			break
 		}
 		l.dim = max(l.dim, x.X.Dim())
 		l.inputs.observe(x.X)
-		if waves = l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+uint64(i)+1 >= uint64(l.sizes.first) && l.dim > 0; waves {
+		if waves = l.fourier == nil && !l.inputs.wide && l.opt.Panel != "small" && l.detector.Seen()+uint64(i)+1 >= uint64(l.sizes.first) && l.dim > 0; waves {
 			break
 		}
 	}
-	if l.waves != nil {
+	if l.fourier != nil {
 		zs := make([]stream.Vec, len(l.batch))
 		for i := range zs {
 			zs[i] = l.batch[i].z
@@ -201,13 +201,13 @@ func (l *Learner) enter(xs []*stream.Example) (widens bool) {
 		if l.numbers != nil {
 			l.phis = nil
 		}
-		for i, phi := range l.waves.ofAll(l.phis, zs...) {
+		for i, phi := range l.fourier.ofAll(l.phis, zs...) {
 			l.batch[i].phi = phi
 			l.phis = phi.Val[:0]
 		}
 	}
 	if waves {
-		l.waves = newWaves(l.dim, l.env.Seed)
+		l.fourier = newFourier(l.dim, l.env.Seed)
 	}
 	return widens
 }
@@ -215,8 +215,8 @@ func (l *Learner) enter(xs []*stream.Example) (widens bool) {
 // prepare completes an input that is not of a batch.
 func (l *Learner) prepare(in *input) {
 	in.z = l.inputs.apply(in.x.X)
-	if l.waves != nil {
-		in.phi = l.waves.of(in.z)
+	if l.fourier != nil {
+		in.phi = l.fourier.of(in.z)
 	}
 	if in.row = in.z; l.inputs.wide {
 		in.row = unitLength(in.z)

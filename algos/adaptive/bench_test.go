@@ -29,7 +29,7 @@ func BenchmarkParts(b *testing.B) {
 	}
 	l := newPanel(b, nil)
 	followed(b, l, xs, func() int { return 256 })
-	m := l.machines[growing]
+	m := l.kernels[growing]
 	part := func(name string, do func(i int)) {
 		b.Run(name, func(b *testing.B) {
 			for i := range b.N {
@@ -48,7 +48,7 @@ func BenchmarkParts(b *testing.B) {
 	dst := make([]float64, tick)
 	for i, w := range standard.windows {
 		name := names[k64+i]
-		k := m.with(w, l.cutting.Newest(w), nil)
+		k := m.with(w, l.detector.Newest(w), nil)
 		each(name+"/predict", func(xs []*stream.Example) { k.model().Decisions(dst, samplers.Vecs(k.scaled(xs))) })
 		each(name+"/learn", func(xs []*stream.Example) {
 			for _, x := range xs {
@@ -62,7 +62,7 @@ func BenchmarkParts(b *testing.B) {
 		})
 		part(name+"/choose", func(i int) {
 			if i%(chosenFor*w) == 0 {
-				if err := k.choose(b.Context(), l.env, l.cutting.Newest(w), false); err != nil {
+				if err := k.choose(b.Context(), l.env, l.detector.Newest(w), false); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -74,7 +74,7 @@ func BenchmarkParts(b *testing.B) {
 			x := xs[i%len(xs)]
 			z := l.inputs.apply(x.X)
 			if from >= r1 {
-				z = l.waves.of(z)
+				z = l.fourier.of(z)
 			}
 			for e := from; e < to; e++ {
 				o := l.linear[e-l1]
@@ -97,7 +97,7 @@ func BenchmarkParts(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if err := e.step(b.Context(), l.cutting.Seen()); err != nil {
+			if err := e.step(b.Context(), l.detector.Seen()); err != nil {
 				b.Fatal(err)
 			}
 		})

@@ -39,8 +39,8 @@ type record struct {
 	weight       float64
 }
 
-// together is the most examples that the heads learn from before they are mixed.
-const together = 256
+// maxBatch is the most examples that the heads learn from before they are mixed.
+const maxBatch = 256
 
 func newClasses(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	c := &classes{}
@@ -108,10 +108,10 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	ctx = context.WithoutCancel(ctx)
 	lanes, p := len(c.heads), c.mixer.published
 	for len(xs) > 0 {
-		seen := c.heads[0].cutting.Seen()
+		seen := c.heads[0].detector.Seen()
 		n := 0
 		var known []*stream.Example
-		for n < min(len(xs), together) && seen+uint64(len(known)) < p.next {
+		for n < min(len(xs), maxBatch) && seen+uint64(len(known)) < p.next {
 			if xs[n].Labelled {
 				known = append(known, xs[n])
 			}
@@ -144,11 +144,11 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 				if k > 0 && h.common != nil {
 					other = c.heads[0].version
 				}
-				if err := h.keepVersion(other); err != nil {
+				if err := h.makeVersion(other); err != nil {
 					return 0, 0, err
 				}
 			}
-			p.take(seen, c.mixer.calibrators, c.mixer.stack, nil, c.center(), c.heads[0].place)
+			p.startVersion(seen, c.mixer.calibrators, c.mixer.stack, nil, c.center(), c.heads[0].place)
 		}
 	}
 	return learned, learned, nil
@@ -160,7 +160,7 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 func (c *classes) share(xs []*stream.Example) error {
 	first := c.heads[0]
 	for _, h := range c.heads {
-		if h.common = nil; len(first.pending) == 0 && h.cutting.Seen() == first.cutting.Seen() {
+		if h.common = nil; len(first.pending) == 0 && h.detector.Seen() == first.detector.Seen() {
 			h.common = &c.common
 		}
 	}
@@ -206,7 +206,7 @@ func (c *classes) Add(x *stream.Example) (algos.Fate, error) {
 	}
 	if !x.Labelled {
 		for _, h := range c.heads {
-			h.recall(x)
+			h.takePending(x)
 		}
 	}
 	return c.Buffer.Add(x)
@@ -245,7 +245,7 @@ func (c *classes) Published() algos.Model {
 }
 
 // Calibrated implements algos.Publisher: where classes have weights, probabilities do too.
-func (c *classes) Calibrated() (shift float64, ok bool) { return 0, c.heads[0].heaviest == 0 }
+func (c *classes) Calibrated() (shift float64, ok bool) { return 0, c.heads[0].maxWeight == 0 }
 
 // ChangePoints implements algos.DriftReporter.
 func (c *classes) ChangePoints() (total uint64, latest []compare.ChangePoint) {

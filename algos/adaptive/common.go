@@ -20,7 +20,7 @@ type common struct {
 
 // prepare computes everything for xs, from which h learns next.
 func (c *common) prepare(h *Learner, xs []*stream.Example) error {
-	seen := h.cutting.Seen()
+	seen := h.detector.Seen()
 	if seen == 0 || seen != c.seen+uint64(len(c.batch)) {
 		if err := c.begin(h); err != nil {
 			return err

@@ -25,9 +25,9 @@ import (
 // weights, of log odds and of probabilities. An expert can have two terms: one calibrated
 // by its predictions as they were made, one by those of published versions.
 type ensemble struct {
-	inputs  *inputs // nil if no member takes standardised inputs
-	seed    uint64  // of the random features
-	waves   *waves  // nil: none
+	inputs  *inputs  // nil if no member takes standardised inputs
+	seed    uint64   // of the random features
+	fourier *fourier // nil: none
 	near    *neighbours
 	members []member
 	terms   []term
@@ -161,8 +161,8 @@ func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
 			b.rows[i] = unitLength(z)
 		}
 	}
-	if m.waves != nil {
-		b.phis = m.waves.ofAll(nil, b.zs...)
+	if m.fourier != nil {
+		b.phis = m.fourier.ofAll(nil, b.zs...)
 	}
 	if m.near != nil {
 		s := searches.Get().(*search) // a model is used by several goroutines
@@ -395,13 +395,13 @@ func (m *ensemble) inputFields(f *state.Fields) {
 		m.inputs, m.near = new(inputs), nil
 	}
 	f.Group("inputs", m.inputs.fields)
-	dim := m.waves.features()
+	dim := m.fourier.features()
 	f.Int("random_features", &dim)
 	f.Uint64("seed", &m.seed)
 	near := m.near != nil
 	f.Bool("neighbours", &near)
 	if f.Decoding() {
-		m.waves = restoredWaves(f, dim, m.inputs, m.seed)
+		m.fourier = restoredFourier(f, dim, m.inputs, m.seed)
 		if near {
 			m.near = &neighbours{number: m.limits != nil}
 		}
@@ -482,7 +482,7 @@ func (m *ensemble) check() error {
 	for _, e := range m.members {
 		switch x := e.function.(type) {
 		case *linearFunction:
-			if m.inputs == nil || x.form == onPhi && m.waves == nil {
+			if m.inputs == nil || x.form == onPhi && m.fourier == nil {
 				return fmt.Errorf("expert %s: the inputs are missing", e.name)
 			}
 		case nearFunction:
@@ -569,7 +569,7 @@ func (m *ensemble) pruned() *ensemble {
 		case *linearFunction:
 			out.inputs = m.inputs
 			if x.form == onPhi {
-				out.waves = m.waves
+				out.fourier = m.fourier
 			}
 		case nearFunction:
 			out.inputs, out.near = m.inputs, m.near

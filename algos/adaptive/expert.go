@@ -77,7 +77,7 @@ func (l *Learner) newExperts() []entry {
 		entry{"n2048", many, false},
 		entry{"last", &lastLabel{}, false},
 		entry{"base", &baseRate{}, false},
-		entry{"dsg", &features{panel: l.panel}, true},
+		entry{"dsg", &randomFeatures{panel: l.panel}, true},
 	)
 }
 
@@ -97,7 +97,7 @@ type kernelExpert struct {
 
 func (e *kernelExpert) begin(batch []input, fresh bool) {
 	e.scores, e.vecs = e.scores[:0], e.vecs[:0]
-	m := e.machines[e.at]
+	m := e.kernels[e.at]
 	if m == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (e *kernelExpert) predict(in *input) score {
 }
 
 func (e *kernelExpert) learn(in *input, _ score) error {
-	if m := e.machines[e.at]; m != nil {
+	if m := e.kernels[e.at]; m != nil {
 		return m.add(in.x, e.vecs[in.i])
 	}
 	return nil
@@ -128,7 +128,7 @@ func (e *kernelExpert) step(context.Context, uint64) error { return nil } // pan
 func (e *kernelExpert) fields(*state.Fields)               {}             // panel.fields
 
 func (e *kernelExpert) function() function {
-	if m := e.machines[e.at]; m != nil {
+	if m := e.kernels[e.at]; m != nil {
 		return &kernelFunction{m.transform, m.model()}
 	}
 	return nil
@@ -159,7 +159,7 @@ func (e *linearExpert) learn(in *input, s score) error {
 func (e *linearExpert) fields(*state.Fields) {} // panel.fields
 
 func (e *linearExpert) function() function {
-	if e.form == onPhi && e.p.waves == nil {
+	if e.form == onPhi && e.p.fourier == nil {
 		return nil
 	}
 	o := e.p.linear[e.at].line()

@@ -101,7 +101,7 @@ func (m *ensemble) export(f function, o plain.Options) (prep.Exported, any, erro
 		return exportKernel(f.transform, f.model, o)
 	case *linearFunction:
 		if f.form == onPhi {
-			return m.inputs.export(), m.waves.export(f.w, f.b), nil
+			return m.inputs.export(), m.fourier.export(f.w, f.b), nil
 		}
 		in := m.inputs.export()
 		in.UnitLength = f.form == onRow && m.inputs.wide
@@ -176,7 +176,7 @@ type exportedLinear struct {
 	Weights any     `json:"weights"`
 }
 
-type exportedWaves struct {
+type exportedFourier struct {
 	Kind        string    `json:"kind"`
 	Features    int       `json:"features"`
 	Offset      float64   `json:"offset"`
@@ -235,8 +235,8 @@ func (in *inputs) export() prep.Exported {
 }
 
 // export returns an expert in random features.
-func (w *waves) export(weights []float64, bias float64) exportedWaves {
-	x := exportedWaves{Kind: "features", Features: math.MaxInt32, Offset: bias, Scale: math.Sqrt(2. / cosines), Coef: []float64{}, Frequencies: []any{}, Phases: []float32{}}
+func (w *fourier) export(weights []float64, bias float64) exportedFourier {
+	x := exportedFourier{Kind: "features", Features: math.MaxInt32, Offset: bias, Scale: math.Sqrt(2. / cosines), Coef: []float64{}, Frequencies: []any{}, Phases: []float32{}}
 	row := make([]float32, w.dim)
 	for i, c := range weights {
 		if i == cosines {

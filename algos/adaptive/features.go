@@ -11,11 +11,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// features is learner dsg: a kernel SVM in random features, on a uniform sample of all
+// randomFeatures is learner dsg: a kernel SVM in random randomFeatures, on a uniform sample of all
 // examples so far. It does not follow drift, which is what makes it useful: its function
 // is still good long after it was published. It begins early, and once more when the
-// scale of the features is known better. Wide examples are not for it.
-type features struct {
+// scale of the randomFeatures is known better. Wide examples are not for it.
+type randomFeatures struct {
 	*panel
 	l         algos.Learner // nil: none yet
 	transform *prep.Transform
@@ -26,7 +26,7 @@ type features struct {
 	vecs   []stream.Vec
 }
 
-func (e *features) begin(batch []input, fresh bool) {
+func (e *randomFeatures) begin(batch []input, fresh bool) {
 	e.scores = e.scores[:0]
 	if e.l == nil || !fresh {
 		return
@@ -39,14 +39,14 @@ func (e *features) begin(batch []input, fresh bool) {
 	e.l.Model().Decisions(e.scores, e.vecs)
 }
 
-func (e *features) predict(in *input) score {
+func (e *randomFeatures) predict(in *input) score {
 	if len(e.scores) == 0 {
 		return score{}
 	}
 	return score{e.scores[in.i], true}
 }
 
-func (e *features) learn(in *input, _ score) error {
+func (e *randomFeatures) learn(in *input, _ score) error {
 	if e.l != nil {
 		e.pending = append(e.pending, in.x)
 	}
@@ -54,20 +54,20 @@ func (e *features) learn(in *input, _ score) error {
 }
 
 // ends reports whether it does not exist, or ends at the next tick.
-func (e *features) ends() bool { return e.inputs.wide || e.opt.Panel == "small" }
+func (e *randomFeatures) ends() bool { return e.inputs.wide || e.opt.Panel == "small" }
 
-// most returns how many examples may follow until it begins.
-func (e *features) most(seen uint64) uint64 {
+// untilDue returns how many examples may follow until it begins.
+func (e *randomFeatures) untilDue(seen uint64) uint64 {
 	for _, n := range e.sizes.features {
 		if e.begun < n && !e.ends() {
 			due := (max(uint64(n), seen+1) + tick - 1) / tick * tick
 			return due - seen
 		}
 	}
-	return together
+	return maxBatch
 }
 
-func (e *features) step(ctx context.Context, seen uint64) error {
+func (e *randomFeatures) step(ctx context.Context, seen uint64) error {
 	if e.ends() {
 		e.l, e.pending = nil, nil
 		return nil
@@ -87,8 +87,8 @@ func (e *features) step(ctx context.Context, seen uint64) error {
 }
 
 // start begins again with the n newest examples.
-func (e *features) start(ctx context.Context, n int) error {
-	xs := e.cutting.Newest(n)
+func (e *randomFeatures) start(ctx context.Context, n int) error {
+	xs := e.detector.Newest(n)
 	t, err := prep.Fit(xs, prep.Options{Scale: prep.Auto, Scaled: e.env.Scaled})
 	if err != nil {
 		return err
@@ -100,12 +100,12 @@ func (e *features) start(ctx context.Context, n int) error {
 	return e.feed(ctx, xs)
 }
 
-func (e *features) fresh() (err error) {
+func (e *randomFeatures) fresh() (err error) {
 	e.l, err = tsgs3vm.DSG.New(algos.Env{Seed: e.env.Seed, Log: e.env.Log}, e.sizes.dsg)
 	return err
 }
 
-func (e *features) feed(ctx context.Context, xs []*stream.Example) error {
+func (e *randomFeatures) feed(ctx context.Context, xs []*stream.Example) error {
 	for _, x := range xs {
 		c := *x
 		c.X = e.transform.Apply(x.X)
@@ -116,14 +116,14 @@ func (e *features) feed(ctx context.Context, xs []*stream.Example) error {
 	return nil
 }
 
-func (e *features) function() function {
+func (e *randomFeatures) function() function {
 	if e.l == nil {
 		return nil
 	}
 	return &kernelFunction{e.transform, e.l.Model()}
 }
 
-func (e *features) fields(f *state.Fields) {
+func (e *randomFeatures) fields(f *state.Fields) {
 	there := e.l != nil
 	f.Bool("there", &there)
 	f.Int("begun", &e.begun)

@@ -162,17 +162,17 @@ func (in *inputs) fields(f *state.Fields) {
 // cosines is the number of random features.
 const cosines = 256
 
-// waves are random Fourier features of standardised inputs (Rahimi and Recht,
+// fourier are random Fourier features of standardised inputs (Rahimi and Recht,
 // NIPS 2007), next to the inputs themselves: for an RBF kernel with γ = 4/d.
 // They are drawn once, from the seed and the number of features.
-type waves struct {
+type fourier struct {
 	dim   int // features that they are of; those beyond do not count. 0: none yet
 	freq  *vec.Panels
 	phase []float32
 }
 
-func newWaves(dim int, seed uint64) *waves {
-	w := &waves{dim: dim, freq: vec.NewPanels(dim)}
+func newFourier(dim int, seed uint64) *fourier {
+	w := &fourier{dim: dim, freq: vec.NewPanels(dim)}
 	r := rng.New(seed, "adaptive/waves")
 	// Frequencies and phases are in turns; see vec.Cos.
 	scale := math.Sqrt(2*4/float64(dim)) / (2 * math.Pi)
@@ -188,10 +188,10 @@ func newWaves(dim int, seed uint64) *waves {
 }
 
 // of returns the features of standardised inputs z, which are dense.
-func (w *waves) of(z stream.Vec) stream.Vec { return w.ofAll(nil, z)[0] }
+func (w *fourier) of(z stream.Vec) stream.Vec { return w.ofAll(nil, z)[0] }
 
 // ofAll is of for several, in memory of the caller, if that suffices.
-func (w *waves) ofAll(out []float32, zs ...stream.Vec) []stream.Vec {
+func (w *fourier) ofAll(out []float32, zs ...stream.Vec) []stream.Vec {
 	size := cosines + w.dim
 	x, phis := make([]float32, len(zs)*w.dim), make([]stream.Vec, len(zs))
 	for i, z := range zs {
@@ -215,16 +215,16 @@ func (w *waves) ofAll(out []float32, zs ...stream.Vec) []stream.Vec {
 }
 
 // features returns how many features the random ones are of, 0 for none.
-func (w *waves) features() int {
+func (w *fourier) features() int {
 	if w == nil {
 		return 0
 	}
 	return w.dim
 }
 
-// restoredWaves returns the random features of so many features of the inputs, nil
+// restoredFourier returns the random features of so many features of the inputs, nil
 // for none.
-func restoredWaves(f *state.Fields, dim int, in *inputs, seed uint64) *waves {
+func restoredFourier(f *state.Fields, dim int, in *inputs, seed uint64) *fourier {
 	switch {
 	case f.Err() != nil || dim == 0:
 		return nil
@@ -232,5 +232,5 @@ func restoredWaves(f *state.Fields, dim int, in *inputs, seed uint64) *waves {
 		f.Fail("random_features", fmt.Errorf("of %d features", dim))
 		return nil
 	}
-	return newWaves(dim, seed)
+	return newFourier(dim, seed)
 }

@@ -145,9 +145,9 @@ func TestWaves(t *testing.T) {
 	for _, dim := range []int{1, 8, 40} {
 		const seeds, pairs = 60, 30
 		var square float64
-		var drawn []*waves
+		var drawn []*fourier
 		for seed := range uint64(seeds) {
-			drawn = append(drawn, newWaves(dim, seed))
+			drawn = append(drawn, newFourier(dim, seed))
 		}
 		for range pairs {
 			x, z := stream.Vec{Val: make([]float32, dim)}, stream.Vec{Val: make([]float32, dim)}

@@ -32,13 +32,13 @@ func TestDroppedChallengerCannotWin(t *testing.T) {
 			}
 		}
 		follow(0, at)
-		if there := l.machines[k2048] != nil; there != (at < dropped) {
+		if there := l.kernels[k2048] != nil; there != (at < dropped) {
 			t.Fatalf("%s: after %d examples there is a longest challenger: %v", name, at, there)
 		}
 		for range 30 {
-			l.cutting.Compare([]float64{0, 0, 0, 1})
+			l.detector.Compare([]float64{0, 0, 0, 1})
 		}
-		if z := l.cutting.Z(k2048 - k64); z < 4 {
+		if z := l.detector.Z(k2048 - k64); z < 4 {
 			t.Fatalf("%s: it wins by %g standard errors only", name, z)
 		}
 		stored := algostest.Bytes(t, l)
@@ -51,8 +51,8 @@ func TestDroppedChallengerCannotWin(t *testing.T) {
 			t.Errorf("%s: the state changes as it is restored", name)
 		}
 		follow(at, len(xs))
-		if n, cuts := l.ChangePoints(); n > 0 || l.cutting.Z(k2048-k64) != 0 {
-			t.Errorf("%s: %v, z = %g", name, cuts, l.cutting.Z(k2048-k64))
+		if n, cuts := l.ChangePoints(); n > 0 || l.detector.Z(k2048-k64) != 0 {
+			t.Errorf("%s: %v, z = %g", name, cuts, l.detector.Z(k2048-k64))
 		}
 	}
 }

@@ -18,16 +18,16 @@ type parts struct {
 	weights []float64
 	kernels [1 + k2048]*kernelFunction // nil: as the growing one
 	// Of linear experts; nil where the growing machine speaks alone.
-	inputs *inputs
-	linear []*onePass
-	seed   uint64 // of the random features
-	waves  *waves // nil: none
+	inputs  *inputs
+	linear  []*onePass
+	seed    uint64   // of the random features
+	fourier *fourier // nil: none
 }
 
 // ensemble returns a view of the experts, each with a term of its weight. A machine that is
 // not there predicts what the growing one does, and an expert that knows nothing a constant.
 func (m *parts) ensemble(unknown float64) *ensemble {
-	out := &ensemble{inputs: m.inputs, seed: m.seed, waves: m.waves}
+	out := &ensemble{inputs: m.inputs, seed: m.seed, fourier: m.fourier}
 	for e, w := range m.weights[:min(len(m.weights), numExperts)] {
 		k := len(out.members)
 		f := function(constant(unknown))
@@ -38,7 +38,7 @@ func (m *parts) ensemble(unknown float64) *ensemble {
 			f, k = nil, 0
 		case e >= l1 && e < r1:
 			f = &linearFunction{onZ, m.linear[e-l1].w, m.linear[e-l1].b}
-		case e >= r1 && m.waves != nil:
+		case e >= r1 && m.fourier != nil:
 			f = &linearFunction{onPhi, m.linear[e-l1].w, m.linear[e-l1].b}
 		}
 		if f != nil {
@@ -71,11 +71,11 @@ func (m *parts) fields(f *state.Fields) {
 		f.Float64s("w", &o.w)
 		f.Float64("b", &o.b)
 	}
-	dim := m.waves.features()
+	dim := m.fourier.features()
 	f.Int("random_features", &dim)
 	f.Uint64("seed", &m.seed)
 	if f.Decoding() {
-		m.waves = restoredWaves(f, dim, m.inputs, m.seed)
+		m.fourier = restoredFourier(f, dim, m.inputs, m.seed)
 	}
 }
 

@@ -22,27 +22,27 @@ type panel struct {
 	env        algos.Env
 	aggregator aggregator
 
-	cutting  *compare.Detector
+	detector *compare.Detector
 	sizes    *sizes
-	held     [1 + k2048]int      // most examples of each machine; 0: all
-	machines [1 + k2048]*machine // nil: none yet; a challenger is as good as the growing one until that has more examples
+	held     [1 + k2048]int            // most examples of each machine; 0: all
+	kernels  [1 + k2048]*kernelLearner // nil: none yet; a challenger is as good as the growing one until that has more examples
 	inputs   inputs
 	linear   [numExperts - l1]linearLearner
-	waves    *waves // nil: none yet, or none at all
+	fourier  *fourier // nil: none yet, or none at all
 
-	dim   int   // features of the widest example
-	evals int64 // kernel values computed by learners that are gone; like those of scs, since it was made or restored
-	tuned uint64
-	told  uint64 // when the log was told of a cut
+	dim    int   // features of the widest example
+	evals  int64 // kernel values computed by learners that are gone; like those of scs, since it was made or restored
+	tuned  uint64
+	logged uint64 // when the log was told of a cut
 }
 
 // aggregator weights what the experts predict.
 type aggregator interface {
-	// look lets the experts predict some examples and learn from them, sets dst to the
+	// predictAndLearn lets the experts predict some examples and learn from them, sets dst to the
 	// predictions, and returns how many.
-	look(ctx context.Context, dst []float64, xs []*stream.Example) (int, error)
-	// learned is called when the machines have been trained and replaced.
-	learned() error
+	predictAndLearn(ctx context.Context, dst []float64, xs []*stream.Example) (int, error)
+	// endBatch is called when the machines have been trained and replaced.
+	endBatch() error
 	Report() algos.Report
 }
 
@@ -81,7 +81,7 @@ func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLi
 	if err != nil {
 		return nil, err
 	}
-	l := &panel{Buffer: b, opt: o, env: env, aggregator: a, cutting: cutting, sizes: s}
+	l := &panel{Buffer: b, opt: o, env: env, aggregator: a, detector: cutting, sizes: s}
 	l.held[growing] = held
 	copy(l.held[k64:], s.windows[:])
 	for e := range l.linear {
@@ -135,10 +135,10 @@ func (l *panel) Finish(ctx context.Context) (algos.Report, error) {
 	if err := l.learn(ctx, nil, l.Take().Join); err != nil {
 		return algos.Report{}, err
 	}
-	m := l.machines[growing]
+	m := l.kernels[growing]
 	switch {
-	case m == nil && l.cutting.Seen() > 0:
-		if err := l.begin(ctx, int(l.cutting.Seen())); err != nil {
+	case m == nil && l.detector.Seen() > 0:
+		if err := l.begin(ctx, int(l.detector.Seen())); err != nil {
 			return algos.Report{}, err
 		}
 	case m != nil && m.scs != nil:
@@ -156,9 +156,9 @@ func (l *panel) Finish(ctx context.Context) (algos.Report, error) {
 func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) error {
 	ctx = context.WithoutCancel(ctx)
 	for len(xs) > 0 {
-		n, err := l.aggregator.look(ctx, dst, xs)
+		n, err := l.aggregator.predictAndLearn(ctx, dst, xs)
 		if err == nil {
-			err = l.aggregator.learned()
+			err = l.aggregator.endBatch()
 		}
 		if err != nil {
 			return err
@@ -182,37 +182,37 @@ func (l *panel) each(n int, f func(i int) error) error {
 // widen lets the experts begin again on wide examples.
 func (l *panel) widen() {
 	l.inputs.widen()
-	l.waves = nil
+	l.fourier = nil
 	for _, o := range l.linear {
 		o.reset()
 	}
 }
 
-// newMachine returns machine e, which has learned nothing.
-func (l *panel) newMachine(e int) *machine {
-	return &machine{sizes: l.sizes, window: l.held[e], target: target{number: l.env.Task == algos.Regress}}
+// newKernelLearner returns machine e, which has learned nothing.
+func (l *panel) newKernelLearner(e int) *kernelLearner {
+	return &kernelLearner{sizes: l.sizes, window: l.held[e], target: target{number: l.env.Task == algos.Regress}}
 }
 
 // begin makes the growing machine from the n newest examples.
 func (l *panel) begin(ctx context.Context, n int) error {
-	l.machines[growing] = l.newMachine(growing)
-	return l.choose(ctx, l.machines[growing], n)
+	l.kernels[growing] = l.newKernelLearner(growing)
+	return l.choose(ctx, l.kernels[growing], n)
 }
 
 // choose chooses the options of a machine on its n examples.
-func (l *panel) choose(ctx context.Context, m *machine, n int) error {
+func (l *panel) choose(ctx context.Context, m *kernelLearner, n int) error {
 	if m.rows > 0 {
 		l.evals += m.evals()
 	}
 	l.tuned++
-	return m.choose(ctx, l.env, l.cutting.Newest(n), l.dim > narrow)
+	return m.choose(ctx, l.env, l.detector.Newest(n), l.dim > narrow)
 }
 
-// turn is what happens at a tick: steps that are due, the test for a cut, machines that begin
+// maintain is what happens at a tick: steps that are due, the test for a cut, machines that begin
 // or are tuned anew.
-func (l *panel) turn(ctx context.Context) error {
-	err := l.each(len(l.machines), func(i int) error {
-		if m := l.machines[i]; m != nil {
+func (l *panel) maintain(ctx context.Context) error {
+	err := l.each(len(l.kernels), func(i int) error {
+		if m := l.kernels[i]; m != nil {
 			return m.step(ctx)
 		}
 		return nil
@@ -220,21 +220,21 @@ func (l *panel) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := l.machines[growing]
+	m := l.kernels[growing]
 	if m == nil {
-		if l.cutting.Seen() < uint64(l.sizes.first) {
+		if l.detector.Seen() < uint64(l.sizes.first) {
 			return nil
 		}
 		return l.begin(ctx, l.sizes.first)
 	}
 	for k := range l.sizes.windows {
-		if l.machines[k64+k] == nil { // a cut to it is impossible
-			l.cutting.Forget(k)
+		if l.kernels[k64+k] == nil { // a cut to it is impossible
+			l.detector.Forget(k)
 		}
 	}
-	if cut, by, yes := l.cutting.Test(m.rows); yes {
+	if cut, by, yes := l.detector.Test(m.rows); yes {
 		l.cut(cut, by)
-		m = l.machines[growing]
+		m = l.kernels[growing]
 	}
 	for i, w := range l.sizes.windows {
 		if k64+i > k256 && (l.opt.Panel == "small" || l.dim > narrow) {
@@ -243,7 +243,7 @@ func (l *panel) turn(ctx context.Context) error {
 		if k64+i == k1024 && l.env.Task != algos.Regress { // in a stack it is not worth its time
 			continue
 		}
-		k := &l.machines[k64+i]
+		k := &l.kernels[k64+i]
 		switch {
 		case k64+i == k2048 && m.rows > l.sizes.settled:
 			if *k != nil {
@@ -251,11 +251,11 @@ func (l *panel) turn(ctx context.Context) error {
 				*k = nil
 			}
 		case *k == nil && m.rows > w:
-			*k = m.with(w, l.cutting.Newest(w), nil)
+			*k = m.with(w, l.detector.Newest(w), nil)
 		}
 	}
-	cuts, _ := l.cutting.ChangePoints()
-	for _, m := range l.machines {
+	cuts, _ := l.detector.ChangePoints()
+	for _, m := range l.kernels {
 		if m == nil || !m.due(cuts > 0) {
 			continue
 		}
@@ -269,38 +269,38 @@ func (l *panel) turn(ctx context.Context) error {
 // cut replaces the growing machine by one that has learned from what the
 // challenger knows.
 func (l *panel) cut(c compare.ChangePoint, by int) {
-	old := l.machines[growing]
+	old := l.kernels[growing]
 	l.evals += old.evals()
-	m := l.machines[k64+by].with(l.held[growing], l.cutting.Newest(c.To), old.small)
+	m := l.kernels[k64+by].with(l.held[growing], l.detector.Newest(c.To), old.small)
 	m.tuned, m.since = m.rows, 0
-	l.machines[growing] = m
-	if l.told == 0 || c.At >= l.told+256 {
-		l.told = c.At
+	l.kernels[growing] = m
+	if l.logged == 0 || c.At >= l.logged+256 {
+		l.logged = c.At
 		l.env.Log.Info("cut", slog.String("learner", "adaptive"), slog.Uint64("at", c.At), slog.Int("from", c.From), slog.Int("to", c.To), slog.Float64("z", c.Z))
 	}
 }
 
 // ChangePoints implements algos.DriftReporter.
 func (l *panel) ChangePoints() (total uint64, latest []compare.ChangePoint) {
-	return l.cutting.ChangePoints()
+	return l.detector.ChangePoints()
 }
 
 // report describes the present state. The weights are in the order of the names.
 func (l *panel) report(names []string, weights []float64) algos.Report {
 	r := algos.NewReport()
-	r.Step, r.KernelEvals = l.cutting.Seen(), l.evals
-	for _, m := range l.machines {
+	r.Step, r.KernelEvals = l.detector.Seen(), l.evals
+	for _, m := range l.kernels {
 		if m != nil {
 			r.KernelEvals += m.evals()
 		}
 	}
-	if m := l.machines[growing]; m != nil {
+	if m := l.kernels[growing]; m != nil {
 		r.Sample = m.rows
 	}
 	for e, name := range names {
 		r.Gauges = append(r.Gauges, stream.Measure{Name: "weight_" + name, Value: weights[e]})
 	}
-	total, _ := l.cutting.ChangePoints()
+	total, _ := l.detector.ChangePoints()
 	r.Gauges = append(r.Gauges, stream.Measure{Name: "cut_total", Value: float64(total)}, stream.Measure{Name: "tune_total", Value: float64(l.tuned)})
 	return r
 }
@@ -308,34 +308,34 @@ func (l *panel) report(names []string, weights []float64) algos.Report {
 // fields describes the state; record describes that of the jury.
 func (l *panel) fields(f *state.Fields, record func()) {
 	f.Group("buffer", l.Buffer.Fields)
-	f.Group("cutting", l.cutting.Fields)
+	f.Group("cutting", l.detector.Fields)
 	f.Group("inputs", l.inputs.fields)
 	for _, x := range l.linear {
 		f.Group("linear", x.fields)
 	}
-	dim := l.waves.features()
+	dim := l.fourier.features()
 	f.Int("random_features", &dim)
 	if f.Decoding() {
-		l.evals, l.waves = 0, restoredWaves(f, dim, &l.inputs, l.env.Seed)
+		l.evals, l.fourier = 0, restoredFourier(f, dim, &l.inputs, l.env.Seed)
 	}
 	record()
 	f.Int("features", &l.dim)
 	f.Uint64("tuned", &l.tuned)
-	f.Uint64("told", &l.told)
-	for e := range l.machines {
-		there := l.machines[e] != nil
+	f.Uint64("told", &l.logged)
+	for e := range l.kernels {
+		there := l.kernels[e] != nil
 		f.Bool("machine", &there)
 		if f.Decoding() {
-			l.machines[e] = nil
+			l.kernels[e] = nil
 		}
 		if !there || f.Err() != nil {
 			continue
 		}
 		if f.Decoding() {
-			l.machines[e] = l.newMachine(e)
+			l.kernels[e] = l.newKernelLearner(e)
 		}
-		f.Group("state", func(f *state.Fields) { l.machines[e].fields(f, l.env) })
-		if f.Decoding() && f.Err() == nil && (e > growing && l.machines[growing] == nil) {
+		f.Group("state", func(f *state.Fields) { l.kernels[e].fields(f, l.env) })
+		if f.Decoding() && f.Err() == nil && (e > growing && l.kernels[growing] == nil) {
 			f.Fail("machine", fmt.Errorf("%d without the first", e))
 		}
 	}

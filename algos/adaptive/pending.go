@@ -14,9 +14,9 @@ type prediction struct {
 	scores []score
 	aged   []score // of the latest version; nil if there was none
 	f      float64 // the log odds
-	// machine is 0 while there is no growing machine, else 1 and the number of cuts:
+	// generation is 0 while there is no growing generation, else 1 and the number of cuts:
 	// which one it was.
-	machine uint64
+	generation uint64
 }
 
 // agedScores returns the scores of the latest version of one lane.
@@ -33,12 +33,12 @@ type pendingPrediction struct {
 	prediction
 }
 
-// machine says which growing machine there is.
-func (l *Learner) machine() uint64 {
-	if l.machines[growing] == nil {
+// generation says which growing generation there is.
+func (l *Learner) generation() uint64 {
+	if l.kernels[growing] == nil {
 		return 0
 	}
-	cuts, _ := l.cutting.ChangePoints()
+	cuts, _ := l.detector.ChangePoints()
 	return 1 + cuts
 }
 
@@ -48,7 +48,7 @@ func (l *Learner) machine() uint64 {
 func (l *Learner) PredictPending(x *stream.Example) float64 {
 	in := input{x: x}
 	l.prepare(&in)
-	p := prediction{scores: make([]score, len(l.experts)), machine: l.machine()}
+	p := prediction{scores: make([]score, len(l.experts)), generation: l.generation()}
 	for e, x := range l.experts {
 		x.begin([]input{in}, true)
 		p.scores[e] = x.predict(&in)
@@ -66,9 +66,9 @@ func (l *Learner) PredictPending(x *stream.Example) float64 {
 	return p.f
 }
 
-// recall returns the prediction made for x when it arrived, or nil, and forgets it, and
+// takePending returns the prediction made for x when it arrived, or nil, and forgets it, and
 // those of examples before it, which have no label.
-func (l *Learner) recall(x *stream.Example) *prediction {
+func (l *Learner) takePending(x *stream.Example) *prediction {
 	n := 0
 	for n < len(l.pending) && l.pending[n].seq < x.Seq {
 		n++
@@ -85,7 +85,7 @@ func (l *Learner) recall(x *stream.Example) *prediction {
 // Add takes an example in.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	if !x.Labelled {
-		l.recall(x)
+		l.takePending(x)
 	}
 	return l.Buffer.Add(x)
 }
@@ -115,7 +115,7 @@ func (l *Learner) pendingFields(f *state.Fields) {
 	}
 	for i := range l.pending {
 		p := &l.pending[i]
-		seqs, machines = append(seqs, p.seq), append(machines, p.machine)
+		seqs, machines = append(seqs, p.seq), append(machines, p.generation)
 		aged, there := p.aged, 1.0
 		if aged == nil {
 			aged, there = make([]score, n), 0
@@ -152,7 +152,7 @@ func (l *Learner) pendingFields(f *state.Fields) {
 			return
 		}
 		at := numbers[each*i:]
-		p := pendingPrediction{seq, prediction{scores: get(at[2:]), f: at[0], machine: machines[i]}}
+		p := pendingPrediction{seq, prediction{scores: get(at[2:]), f: at[0], generation: machines[i]}}
 		if at[1] != 0 {
 			p.aged = get(at[2+2*n:])
 		}

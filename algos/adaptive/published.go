@@ -303,11 +303,11 @@ func (p *published) calibration(lane, e int) calibration {
 // due reports whether a version is to be taken after so many examples.
 func (p *published) due(examples uint64) bool { return examples >= p.next }
 
-// take takes note of a version after so many examples. own are the trainer's calibrations
+// startVersion takes note of a version after so many examples. own are the trainer's calibrations
 // and stack, center the log odds of the classes by their rates; place has the member of each
 // expert in this version, -1 for one that is not there.
-func (p *published) take(examples uint64, own [][]*calibrator, stack *stack, shares, center []float64, place []int) {
-	p.settle()
+func (p *published) startVersion(examples uint64, own [][]*calibrator, stack *stack, shares, center []float64, place []int) {
+	p.endVersion()
 	if p.versions == 0 {
 		// There is nothing to go by but the trainer's own weights.
 		copy(p.stack.w, stack.w)
@@ -336,8 +336,8 @@ func frozen(list [][]*calibrator) [][]*calibration {
 	return out
 }
 
-// settle adds the losses of the version that ends to the records.
-func (p *published) settle() {
+// endVersion adds the losses of the version that ends to the records.
+func (p *published) endVersion() {
 	if p.count == 0 {
 		return
 	}
@@ -376,11 +376,11 @@ func (p *published) capRate() float64 { return 1 / (1/poolRate + p.gap/capSpan) 
 // capSpan is ln of the number of caps.
 const capSpan = 2.0794415416798357
 
-// settled returns p as it will be once the present version has ended.
-func (p *published) settled() *published {
+// afterVersion returns p as it will be once the present version has ended.
+func (p *published) afterVersion() *published {
 	q := *p
 	q.losses = slices.Clone(p.losses)
-	q.settle()
+	q.endVersion()
 	return &q
 }
 
@@ -452,7 +452,7 @@ func hedge(losses []float64, rate float64) []float64 {
 // publish sets the terms of a lane of a version to be published now. place has the member of
 // each expert, -1 for one that is not there, latest that in the latest version.
 func (p *published) publish(m *ensemble, lane int, place, latest []int, own []*calibrator, stack *stack, shares []float64, center float64) {
-	p = p.settled()
+	p = p.afterVersion()
 	rules, proposals := p.mixture(latest), p.propose(stack, shares, latest)
 	n := len(p.experts)
 	shrink := p.shrink
@@ -480,7 +480,7 @@ func (p *published) alone() (e int, ok bool) {
 	if p.versions < aloneAfter {
 		return 0, false
 	}
-	p = p.settled()
+	p = p.afterVersion()
 	e = p.names[ruleExperts[ruleKernel]]
 	best := slices.Min(p.rules[:numRules])
 	rates := best * (p.rules[numJudged-1] / p.rules[numRules]) // what the classes' rates lose, by the caps

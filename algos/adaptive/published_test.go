@@ -72,7 +72,7 @@ func (b *board) learn(x []float32, y int) {
 	b.mixer.learn(scores, aged, y, 1)
 	b.counts[y]++
 	if b.seen++; b.published.due(b.seen) {
-		b.published.take(b.seen, b.calibrators, b.stack, b.shares.weights(), b.center(b.rate()), b.place)
+		b.published.startVersion(b.seen, b.calibrators, b.stack, b.shares.weights(), b.center(b.rate()), b.place)
 		b.version = b.publish()
 	}
 }
@@ -92,7 +92,7 @@ func TestVersionIsTheMeanOfTheRules(t *testing.T) {
 	for range 1500 {
 		b.learn(row())
 	}
-	m, at, shares := b.publish(), b.published.settled(), b.shares.weights()
+	m, at, shares := b.publish(), b.published.afterVersion(), b.shares.weights()
 	mix, proposals := at.mixture(boardPlace), at.propose(b.stack, shares, boardPlace)
 	for range 50 {
 		x, _ := row()
@@ -234,7 +234,7 @@ func TestCapsFollowTheBest(t *testing.T) {
 				mean, sums[i] = mean+w*loss, sums[i]+loss
 			}
 			p.count = effective
-			p.settle()
+			p.endVersion()
 		}
 		k := math.Log(float64(numCaps))
 		bound := most*math.Sqrt(versions*k) + most*(4*k/3+2) + capPrior/p.capRate()

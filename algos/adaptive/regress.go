@@ -116,8 +116,8 @@ func (m *numbers) proposals() [][]float64 {
 // published returns the weights for a version.
 func (m *numbers) published() []float64 { return mixed(m.hedge, m.proposals()) }
 
-// take takes note of a version after so many examples.
-func (m *numbers) take(examples uint64) {
+// startVersion takes note of a version after so many examples.
+func (m *numbers) startVersion(examples uint64) {
 	m.began, m.next, m.frozen = examples, min(2*examples, examples-examples%m.every+m.every), m.proposals()
 }
 

@@ -188,14 +188,14 @@ func (e *fitted) draw() {
 // step lets it begin.
 func (e *fitted) step(context.Context, uint64) error {
 	n, sd := e.panel.sizes.first, e.panel.labels.sd()
-	if e.l != nil || e.panel.cutting.Seen() < uint64(n) || !(sd > 1e-9*math.Abs(e.panel.labels.mean)) || e.rate == "" && e.panel.inputs.wide || e.form == onPhi && e.panel.waves == nil {
+	if e.l != nil || e.panel.detector.Seen() < uint64(n) || !(sd > 1e-9*math.Abs(e.panel.labels.mean)) || e.rate == "" && e.panel.inputs.wide || e.form == onPhi && e.panel.fourier == nil {
 		return nil
 	}
 	if err := e.fresh(); err != nil {
 		return err
 	}
 	e.center, e.unit = e.panel.labels.mean, sd
-	for _, x := range e.panel.cutting.Newest(n) {
+	for _, x := range e.panel.detector.Newest(n) {
 		in := input{x: x}
 		e.panel.prepare(&in)
 		if err := e.learn(&in, score{}); err != nil {

@@ -200,7 +200,7 @@ func TestRegression(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum += (dst[0] - x.Y) * (dst[0] - x.Y)
-		for e, s := range whole.now[0] {
+		for e, s := range whole.scores[0] {
 			each[whole.experts[e].name] += (s.f - x.Y) * (s.f - x.Y)
 		}
 		if i == n/2 {

@@ -8,12 +8,12 @@ import (
 )
 
 func (l *Learner) fields(f *state.Fields) {
-	f.Float64("heaviest", &l.heaviest)
-	if f.Decoding() && f.Err() == nil && !(l.heaviest == 0 || l.heaviest >= 1 && l.heaviest < math.Inf(1)) {
-		f.Fail("heaviest", fmt.Errorf("%g is not a weight of at least 1", l.heaviest))
+	f.Float64("heaviest", &l.maxWeight)
+	if f.Decoding() && f.Err() == nil && !(l.maxWeight == 0 || l.maxWeight >= 1 && l.maxWeight < math.Inf(1)) {
+		f.Fail("heaviest", fmt.Errorf("%g is not a weight of at least 1", l.maxWeight))
 	}
-	for k := range l.heavy {
-		b := &l.heavy[k]
+	for k := range l.meanWeights {
+		b := &l.meanWeights[k]
 		f.Float64("weighed", &b.n)
 		f.Float64("mean", &b.mean)
 		if f.Decoding() && f.Err() == nil && !(b.n >= 0 && b.n < math.Inf(1) && (b.n == 0 || b.mean > 0) && b.mean < math.Inf(1)) {

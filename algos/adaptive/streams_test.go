@@ -363,8 +363,8 @@ func TestSmallPanel(t *testing.T) {
 	xs := jumps(1300)
 	l := newPanel(t, small)
 	want := followed(t, l, xs, func() int { return 256 })
-	if l.waves != nil || l.machines[k1024] != nil || l.machines[k256] == nil {
-		t.Errorf("waves %v, machines %v", l.waves != nil, l.machines)
+	if l.fourier != nil || l.kernels[k1024] != nil || l.kernels[k256] == nil {
+		t.Errorf("waves %v, machines %v", l.fourier != nil, l.kernels)
 	}
 	want.compare(t, "one by one", followed(t, newPanel(t, small), xs, func() int { return 1 }))
 	again := newPanel(t, small)

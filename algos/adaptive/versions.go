@@ -10,7 +10,7 @@ import (
 
 // ensemble returns a view of the experts, without terms, and the place of each.
 func (l *Learner) ensemble() (m *ensemble, place []int) {
-	m = &ensemble{inputs: &l.inputs, seed: l.env.Seed, waves: l.waves}
+	m = &ensemble{inputs: &l.inputs, seed: l.env.Seed, fourier: l.fourier}
 	if l.env.Task == algos.Regress {
 		m.limits = new(limits)
 	}
@@ -100,26 +100,26 @@ func (l *Learner) nextVersion() uint64 {
 	return 0
 }
 
-// learned takes a version, if one is due.
-func (l *Learner) learned() error {
-	examples := l.cutting.Seen()
+// endBatch takes a version, if one is due.
+func (l *Learner) endBatch() error {
+	examples := l.detector.Seen()
 	if next := l.nextVersion(); next == 0 || examples < next {
 		return nil
 	}
-	if err := l.keepVersion(nil); err != nil {
+	if err := l.makeVersion(nil); err != nil {
 		return err
 	}
 	if l.numbers != nil {
-		l.numbers.take(examples)
+		l.numbers.startVersion(examples)
 		return nil
 	}
-	l.published.take(examples, l.calibrators, l.stack, l.shares.weights(), l.center(l.rate()), l.place)
+	l.published.startVersion(examples, l.calibrators, l.stack, l.shares.weights(), l.center(l.rate()), l.place)
 	return nil
 }
 
-// keepVersion makes a version of the present experts. It shares what depends on features
+// makeVersion makes a version of the present experts. It shares what depends on features
 // alone with that of a learner that has seen the same examples, if there is one.
-func (l *Learner) keepVersion(other *ensemble) error {
+func (l *Learner) makeVersion(other *ensemble) error {
 	m, place := l.ensemble()
 	near := m.near
 	if other != nil && near != nil {
@@ -141,7 +141,7 @@ func (l *Learner) keepVersion(other *ensemble) error {
 		}
 	}
 	if err == nil && other != nil {
-		m.inputs, m.waves = other.inputs, other.waves
+		m.inputs, m.fourier = other.inputs, other.fourier
 		if near != nil {
 			*m.near = neighbours{points: other.near.points, y: slices.Clone(near.y), next: near.next}
 		}

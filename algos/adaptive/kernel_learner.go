@@ -21,9 +21,9 @@ const (
 	chosenFor = 4  // times that a challenger's window is replaced before its options are chosen anew
 )
 
-// machine is a kernel expert: a learner with a scaling and options of its own,
+// kernelLearner is a kernel expert: a learner with a scaling and options of its own,
 // which were chosen on the examples that it began with.
-type machine struct {
+type kernelLearner struct {
 	sizes     *sizes
 	window    int // most examples that it holds; 0: all
 	target    target
@@ -37,14 +37,14 @@ type machine struct {
 	since     int // examples since then
 }
 
-func (m *machine) model() algos.Model {
+func (m *kernelLearner) model() algos.Model {
 	if m.scs != nil {
 		return m.scs.Model()
 	}
 	return m.small.expansion()
 }
 
-func (m *machine) evals() int64 {
+func (m *kernelLearner) evals() int64 {
 	if m.scs != nil {
 		return max(0, m.scs.Report().KernelEvals)
 	}
@@ -52,7 +52,7 @@ func (m *machine) evals() int64 {
 }
 
 // add hands over an example, whose features are z as the machine sees them.
-func (m *machine) add(x *stream.Example, z stream.Vec) error {
+func (m *kernelLearner) add(x *stream.Example, z stream.Vec) error {
 	c := *x
 	c.X, c.Y = z, x.Y-m.target.center
 	if m.scs != nil {
@@ -70,7 +70,7 @@ func (m *machine) add(x *stream.Example, z stream.Vec) error {
 }
 
 // step is taken at each tick.
-func (m *machine) step(ctx context.Context) error {
+func (m *kernelLearner) step(ctx context.Context) error {
 	if m.scs != nil {
 		return algos.StepDue(ctx, m.scs, nil)
 	}
@@ -81,7 +81,7 @@ func (m *machine) step(ctx context.Context) error {
 // due reports whether options are to be chosen anew: where the sample has
 // doubled, or has been replaced so often, where scs is to take over, and once more
 // for the whole stream.
-func (m *machine) due(cut bool) bool {
+func (m *kernelLearner) due(cut bool) bool {
 	switch {
 	case m.scs != nil:
 		return !cut && m.rows >= m.sizes.whole && m.tuned < m.sizes.whole
@@ -94,7 +94,7 @@ func (m *machine) due(cut bool) bool {
 }
 
 // scaled returns copies of the examples as the machine sees them.
-func (m *machine) scaled(xs []*stream.Example) []*stream.Example {
+func (m *kernelLearner) scaled(xs []*stream.Example) []*stream.Example {
 	own := make([]*stream.Example, len(xs))
 	for i, x := range xs {
 		c := *x
@@ -106,7 +106,7 @@ func (m *machine) scaled(xs []*stream.Example) []*stream.Example {
 
 // choose chooses the scaling and the options of a machine on xs, its examples,
 // and lets it learn from them.
-func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Example, wide bool) error {
+func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.Example, wide bool) error {
 	m.tuned, m.since = len(xs), 0
 	m.target.fit(xs)
 	grown := m.window == 0 && len(xs) >= m.sizes.large
@@ -150,7 +150,7 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 }
 
 // learn makes a window of examples that are scaled.
-func (m *machine) learn(own []*stream.Example) {
+func (m *kernelLearner) learn(own []*stream.Example) {
 	old := m.small
 	m.small = m.newWindow()
 	if old != nil { // its memory is large
@@ -160,7 +160,7 @@ func (m *machine) learn(own []*stream.Example) {
 	m.rows = len(own)
 }
 
-func (m *machine) newWindow() *window {
+func (m *kernelLearner) newWindow() *window {
 	size := m.window
 	if size == 0 {
 		size = m.sizes.large + tick
@@ -170,14 +170,14 @@ func (m *machine) newWindow() *window {
 
 // with returns a machine that has the scaling and the options of m, for the
 // newest examples, in the memory of a window that has ended, if there is one.
-func (m *machine) with(size int, newest []*stream.Example, ended *window) *machine {
-	k := &machine{sizes: m.sizes, window: size, target: m.target, choice: m.choice, transform: m.transform, small: ended, tuned: m.tuned, since: m.since}
+func (m *kernelLearner) with(size int, newest []*stream.Example, ended *window) *kernelLearner {
+	k := &kernelLearner{sizes: m.sizes, window: size, target: m.target, choice: m.choice, transform: m.transform, small: ended, tuned: m.tuned, since: m.since}
 	k.learn(k.scaled(newest))
 	return k
 }
 
 // fields describes the state.
-func (m *machine) fields(f *state.Fields, env algos.Env) {
+func (m *kernelLearner) fields(f *state.Fields, env algos.Env) {
 	f.Int("rows", &m.rows)
 	f.Int("tuned", &m.tuned)
 	f.Int("since", &m.since)
