@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Experts of the panel, in the order of machines and linear experts.
+// The panel's experts: kernel learners first, then linear ones.
 const (
 	growing = iota // m: all examples since the last cut
 	k64            // challengers, on the newest examples
@@ -29,17 +29,17 @@ const (
 
 var names = [numExperts]string{"m", "k64", "k256", "k1024", "k2048", "l1", "l01", "a3", "a1", "r1", "r01"}
 
-// sizes are the numbers of examples at which the experts change. Tests have
+// sizes are the numbers of examples at which experts start, change or end. Tests use
 // smaller ones.
 type sizes struct {
-	first    int                  // of the first machine
-	large    int                  // from which on the growing machine is scs
-	whole    int                  // on which its options are chosen as those of a learner that stands alone
-	settled  int                  // from which on the longest challenger is not worth its time
-	held     int                  // most that the growing machine of a regression holds, which needs all of them
-	windows  [k2048 - k64 + 1]int // of the challengers
-	features [2]int               // at which the expert in random features begins
-	scs, dsg map[string]string    // options of scs and dsg, whose defaults are for large samples
+	first    int                  // with which the growing SVM starts
+	large    int                  // from which the growing SVM is a scs learner
+	whole    int                  // at which it is tuned as scs would be by itself
+	settled  int                  // from which the longest challenger is not worth its time
+	held     int                  // limit of the growing learner of a regression, which keeps all its kernel values
+	windows  [k2048 - k64 + 1]int // newest examples that each challenger learns from
+	features [2]int               // at which expert dsg starts, and starts again
+	scs, dsg map[string]string    // options of scs and dsg that differ from their defaults
 }
 
 var standard = sizes{
@@ -47,48 +47,48 @@ var standard = sizes{
 	features: [...]int{512, 4000}, dsg: map[string]string{"features": "2048"},
 }
 
-// The classifier's own weights follow the stream closely.
+// The weights for the next example follow the stream closely.
 const (
-	ownSpread = 0.1   // of the stack's weights
-	ownKeep   = 0.999 // φ of the stack
-	ownForget = 0.01  // of calibrations
+	ownSpread = 0.1   // prior variance of the stack's weights
+	ownKeep   = 0.999 // forgetting factor φ of the stack
+	ownForget = 0.01  // forgetting rate of the calibrations
 )
 
-// mostCount bounds as how many examples one counts where experts are judged.
+// mostCount limits how many examples a single one may stand for when experts are judged.
 const mostCount = 50
 
-// Learner is the classifier; see the package documentation. Not safe for concurrent
-// use.
+// Learner is the classifier or regression; see the package documentation. It is not safe for
+// concurrent use.
 type Learner struct {
 	*panel
-	*mixer               // nil: one of several, whose scores are mixed together
-	log         []record // of one of several: the examples learned from, until they are mixed
+	*mixer               // nil for one of several classes, which share a mixer, and for regression
+	log         []record // one of several classes: examples learned from but not mixed yet
 	experts     []entry
-	version     *ensemble           // the latest one, without terms; nil: none yet
-	place       []int               // of each expert in it, -1 if it was not there
-	common      *common             // what one of several has in common with others; may be nil
-	maxWeight   float64             // weight of an example; 0: all were 1
-	meanWeights [2]balance          // mean weights of the classes, −1 first
-	pending     []pendingPrediction // in order of the examples
-	numbers     *numbers            // of a regression, which has no mixer
-	labels      labels              // of a regression
+	version     *ensemble           // the latest version, without terms; nil before the first
+	place       []int               // member of version for each expert; -1 if it was missing
+	common      *common             // computations shared between classes; may be nil
+	maxWeight   float64             // largest weight of an example; 0 while all were 1
+	meanWeights [2]balance          // mean example weight of each class, −1 first
+	pending     []pendingPrediction // in the order of arrival
+	numbers     *numbers            // regression only, instead of a mixer
+	labels      labels              // regression only
 
-	parts       [][2]int // of the experts, from and to: parts learn at the same time
+	parts       [][2]int // ranges [from, to) of experts; ranges learn concurrently
 	batch       []input
-	buffers     [][]float32   // for the inputs of the batch
-	phis        []float32     // for its random features
-	scores      [][]score     // of the experts, by example of the batch
-	aged        [][]score     // of the latest version, likewise
-	predictions []*prediction // for the examples of the batch, now or before
+	buffers     [][]float32   // reused for the inputs of a batch
+	phis        []float32     // reused for the random features of a batch
+	scores      [][]score     // by example of the batch, then expert
+	aged        [][]score     // likewise, by the experts of the latest version
+	predictions []*prediction // for each example of the batch, made now or on arrival
 	judged      []judgement
 }
 
-// judgement is how an example counts, and what was predicted for it.
+// judgement is the prediction for an example and the weight with which it is judged.
 type judgement struct {
 	prediction
-	now           bool    // the prediction is made now; otherwise it was when the example came
+	now           bool    // predicted now; false: predicted when the example arrived
 	count, weight float64 // see weigh
-	shift         float64 // of the log odds at that time
+	shift         float64 // of the log odds when the prediction was made
 }
 
 var (
@@ -146,8 +146,8 @@ func newScores(rows, experts int) [][]score {
 	return out
 }
 
-// setExperts sets the experts, and their parts: first the machines, and each other one that
-// takes long with those that follow.
+// setExperts sets the experts and divides them into parts that learn concurrently: the kernel
+// learners are one part, and each other slow expert begins a part.
 func (l *Learner) setExperts(list []entry) {
 	l.experts, l.parts = list, nil
 	for e, x := range list {
@@ -180,7 +180,7 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	return learned, steps, nil
 }
 
-// judge compares the machines on an example of the batch, and takes note of how it counts.
+// judge feeds example i of the batch to the drift detector and records its weight.
 func (l *Learner) judge(i int) {
 	x, j := l.batch[i].x, &l.judged[i]
 	j.count, j.weight = l.weigh(x)
@@ -209,7 +209,7 @@ func positive(x *stream.Example) int {
 	return 0
 }
 
-// mix sets dst, which may be nil, to the predictions for the batch, and lets the mixer learn.
+// mix writes the predictions for the batch to dst, unless that is nil, and updates the mixer.
 func (l *Learner) mix(dst []float64) {
 	for i, p := range l.predictions {
 		x, j := l.batch[i].x, &l.judged[i]
@@ -222,7 +222,7 @@ func (l *Learner) mix(dst []float64) {
 			if j.now {
 				p.f = l.mixer.predict(lane)[0] + j.shift
 			}
-			// Weights are for the experts. Log odds are of the stream as it is.
+			// Importance weights are for the experts only: log odds describe the unweighted stream.
 			l.mixer.learn(lane, p.agedScores(), positive(x), j.count)
 		case l.numbers == nil:
 			l.log = append(l.log, record{slices.Clone(p.scores), p.aged, positive(x), j.weight})
@@ -233,9 +233,10 @@ func (l *Learner) mix(dst []float64) {
 	}
 }
 
-// compareChallengers tells the drift detector which machines were nearer to y.
+// compareChallengers reports to the drift detector which challengers were closer to y than
+// the growing SVM.
 func (l *Learner) compareChallengers(p *prediction, y, weight float64) {
-	// The errors of a machine that has been cut since say nothing of this one.
+	// The prediction may come from a growing SVM that has been replaced since.
 	if cuts, _ := l.detector.ChangePoints(); p.generation != 1+cuts {
 		return
 	}
@@ -261,13 +262,12 @@ func (l *Learner) compareChallengers(p *prediction, y, weight float64) {
 	l.detector.Compare(by[:])
 }
 
-// balance is a mean of the newest weights.
+// balance is a moving mean of example weights.
 type balance struct{ n, mean float64 }
 
-// weigh takes note of the weight of an example and returns by how much it counts where
-// experts are judged: an example that stands for several of a stream counts as often.
-// Where examples have weights besides, as those of a rare class do, it counts where errors
-// are compared by that, in units of the largest so far.
+// weigh records the weight of an example and returns how much it counts when experts are
+// judged. count is the number of examples it stands for, after sampling. weight, for
+// comparing errors, includes class weights, relative to the largest so far.
 func (l *Learner) weigh(x *stream.Example) (count, weight float64) {
 	w := x.Importance() / x.Count()
 	count = min(x.Count(), mostCount)
@@ -284,8 +284,8 @@ func (l *Learner) weigh(x *stream.Example) (count, weight float64) {
 	return count, count * w / l.maxWeight
 }
 
-// shift is what the weights of the classes add to log odds, so that decisions are those by
-// weight.
+// shift is added to the log odds so that decisions respect class weights: the log of the
+// ratio of the classes' mean weights.
 func (l *Learner) shift() float64 {
 	if b := l.meanWeights; b[0].n > 0 && b[1].n > 0 && b[0].mean != b[1].mean {
 		return linear.Log(b[1].mean / b[0].mean)
@@ -293,7 +293,7 @@ func (l *Learner) shift() float64 {
 	return 0
 }
 
-// widen lets experts begin again on wide examples, with the first one.
+// widen restarts the experts for wide examples; in holds the first of these.
 func (l *Learner) widen(in *input) error {
 	l.dim = max(l.dim, in.x.X.Dim())
 	l.panel.widen()

@@ -7,13 +7,13 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// predictAndLearn lets the experts predict some examples, and learn from each before they predict the
-// next one. It sets dst, which may be nil, to the predictions, and returns how many of xs
-// those are.
+// predictAndLearn takes a batch from the front of xs and returns its length. Each expert predicts
+// an example, then learns from it, before it predicts the next one. dst, which may be nil,
+// gets the predictions.
 //
-// Experts do not depend on each other, so each goes through all of the examples by itself.
-// Only machines are compared with each other, which may cut the sample, and those for numbers
-// depend on the numbers before.
+// Experts are independent, so each runs through the whole batch by itself. Kernel learners
+// are the exception: the drift detector compares them, which may cut the sample. Experts of a
+// regression depend on the labels before, and take one example at a time.
 func (l *Learner) predictAndLearn(ctx context.Context, dst []float64, xs []*stream.Example) (int, error) {
 	seen := l.detector.Seen()
 	xs = xs[:min(len(xs), l.batchLimit(seen))]
@@ -81,8 +81,8 @@ func (l *Learner) predictAndLearn(ctx context.Context, dst []float64, xs []*stre
 	return len(xs), err
 }
 
-// batchLimit returns how many examples may be looked at together: up to the next version, and up to
-// where an expert needs those before.
+// batchLimit returns the largest batch that may follow: a batch ends where a version is due
+// and where an expert has to see all examples before.
 func (l *Learner) batchLimit(seen uint64) int {
 	n := uint64(maxBatch)
 	if next := l.nextVersion(); next > 0 {
@@ -99,7 +99,7 @@ func (l *Learner) batchLimit(seen uint64) int {
 	return int(n)
 }
 
-// ticks calls f for the parts of the batch between ticks.
+// ticks calls f for each run of the batch between two ticks.
 func (l *Learner) ticks(f func(from, to int) error) error {
 	for from, to := 0, 0; from < len(l.batch); from = to {
 		for to++; to < len(l.batch) && l.batch[to].i > 0; to++ {
@@ -111,7 +111,7 @@ func (l *Learner) ticks(f func(from, to int) error) error {
 	return nil
 }
 
-// train lets the machines go through the batch.
+// train runs the kernel learners through the batch.
 func (l *Learner) train(ctx context.Context, fresh bool) error {
 	return l.ticks(func(from, to int) error {
 		if err := l.run(l.parts[0], from, to, fresh, true); err != nil {
@@ -127,8 +127,8 @@ func (l *Learner) train(ctx context.Context, fresh bool) error {
 	})
 }
 
-// run lets a part of the experts predict examples of the batch between two ticks, and learn
-// from them.
+// run lets a range of experts predict examples [from, to) of the batch, which lie between two
+// ticks, and learn from them.
 func (l *Learner) run(part [2]int, from, to int, fresh, learn bool) error {
 	for e := part[0]; e < part[1]; e++ {
 		x := l.experts[e].expert
@@ -154,7 +154,7 @@ func (l *Learner) run(part [2]int, from, to int, fresh, learn bool) error {
 	return nil
 }
 
-// step does what is due for a part of the experts after so many examples, at a tick.
+// step calls the step method of a range of experts, at a tick.
 func (l *Learner) step(ctx context.Context, part [2]int, seen uint64) error {
 	for _, e := range l.experts[part[0]:part[1]] {
 		if err := e.step(ctx, seen); err != nil {
@@ -164,8 +164,8 @@ func (l *Learner) step(ctx context.Context, part [2]int, seen uint64) error {
 	return nil
 }
 
-// makeBatch makes a batch of the first of xs, which the linear experts see as they are after the
-// examples before them. It reports whether the batch is one example that is found to be wide.
+// makeBatch prepares a batch from the front of xs; each input is standardised by the examples
+// before it. It reports whether the batch is a single example, the first that is wide.
 func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 	l.batch = l.batch[:0]
 	waves := false
@@ -174,7 +174,7 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 			widens = false
 			break
 		}
-		if l.numbers != nil { // experts may keep it
+		if l.numbers != nil { // experts may retain it
 			l.buffers[i] = nil
 		}
 		in, known := l.common.input(l.detector.Seen() + uint64(i))
@@ -212,7 +212,7 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 	return widens
 }
 
-// prepare completes an input that is not of a batch.
+// prepare fills in the forms of an input outside a batch.
 func (l *Learner) prepare(in *input) {
 	in.z = l.inputs.apply(in.x.X)
 	if l.fourier != nil {

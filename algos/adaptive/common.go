@@ -6,19 +6,19 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// common is what is computed from the features of a batch alone, once for all learners that
-// have seen the same examples. It can be made from any of them.
+// common holds what depends on the features of a batch only. It is computed once for all
+// learners that have seen the same examples, from any one of them.
 type common struct {
 	seen   uint64 // examples before the batch
 	batch  []input
 	inputs inputs     // after the batch
 	near   neighbours // likewise, without labels
 	search search
-	of     *ensemble // a version, nil: none
+	of     *ensemble // the version whose inputs are in aged; nil: none
 	aged   *inputBatch
 }
 
-// prepare computes everything for xs, from which h learns next.
+// prepare computes everything for xs, the examples that h learns from next.
 func (c *common) prepare(h *Learner, xs []*stream.Example) error {
 	seen := h.detector.Seen()
 	if seen == 0 || seen != c.seen+uint64(len(c.batch)) {
@@ -28,7 +28,7 @@ func (c *common) prepare(h *Learner, xs []*stream.Example) error {
 	}
 	c.seen, c.batch, c.of = seen, c.batch[:0], h.version
 	for _, x := range xs {
-		if !c.inputs.wide && x.X.Dim() > narrow { // learners begin again
+		if !c.inputs.wide && x.X.Dim() > narrow { // learners restart
 			*c = common{}
 			return nil
 		}
@@ -55,7 +55,7 @@ func (c *common) prepare(h *Learner, xs []*stream.Example) error {
 	return nil
 }
 
-// begin copies what h has learned of features.
+// begin copies the feature statistics and neighbours of h.
 func (c *common) begin(h *Learner) error {
 	data, err := state.Append(nil, h.inputs.fields)
 	if err == nil {
@@ -71,7 +71,7 @@ func (c *common) begin(h *Learner) error {
 	return err
 }
 
-// input returns the forms of the example after so many, if they are known.
+// input returns the forms of example number seen, if they are known.
 func (c *common) input(seen uint64) (in input, known bool) {
 	if c == nil || seen < c.seen || seen >= c.seen+uint64(len(c.batch)) {
 		return in, false
@@ -79,7 +79,7 @@ func (c *common) input(seen uint64) (in input, known bool) {
 	return c.batch[seen-c.seen], true
 }
 
-// inputsOf returns what version m takes of the n examples after so many, nil if it is not known.
+// inputsOf returns the inputs of version m for n examples from number seen; nil if unknown.
 func (c *common) inputsOf(m *ensemble, seen uint64, n int) *inputBatch {
 	if c == nil || c.of == nil || m == nil || m.inputs != c.of.inputs || seen != c.seen || n != len(c.batch) {
 		return nil

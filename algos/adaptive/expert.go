@@ -8,15 +8,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// score is what an expert predicts for an example: a number whose sign is the class, of
-// a scale of the expert's own. An expert that is not there, or knows nothing yet, has
-// none. It has no weight then, and is not judged.
+// score is an expert's prediction: its sign is the class, its scale is the expert's own. An
+// expert that does not exist, or has learned nothing, has no score (ok is false): it gets no
+// weight and is not judged.
 type score struct {
 	f  float64
 	ok bool
 }
 
-// input is an example in the forms that experts take.
+// input is an example in the forms that the experts take.
 type input struct {
 	x   *stream.Example
 	i   int        // its number in the batch
@@ -24,39 +24,39 @@ type input struct {
 	row stream.Vec // z; or, of wide examples, z scaled to unit length
 	phi stream.Vec // random features of z; empty if there are none
 
-	votes *[2]vote // of the neighbours; nil: not known yet
+	votes *[2]vote // of the neighbours; nil: not computed yet
 }
 
-// expert is a base learner of the classifier. To add one, write the type and put it into
-// the list of newExperts.
+// expert is a base learner. To add one, implement this interface and add a line to
+// newExperts.
 type expert interface {
-	// begin is called before the examples of a batch are predicted and learned from, one
-	// by one. Unless they are fresh, the predictions are not used.
+	// begin is called with a batch, before its examples are predicted and learned from one
+	// by one. fresh is false if their predictions will not be used.
 	begin(batch []input, fresh bool)
 	// predict returns the score of an example of the batch.
 	predict(in *input) score
-	// learn updates the expert with a labelled example, whose present score is s.
+	// learn updates the expert with a labelled example; s is its score.
 	learn(in *input, s score) error
-	// step is called after every 16th example, for work that is done in batches, with the
-	// number of examples.
+	// step is called at every 16th example, for work done in batches. seen is the number
+	// of examples so far.
 	step(ctx context.Context, seen uint64) error
-	// function returns the present function; nil if there is none. It is valid until the
-	// next call of learn or step.
+	// function returns the learned function, valid until the next call of learn or step;
+	// nil if there is none.
 	function() function
 	// fields describes the state.
 	fields(f *state.Fields)
 }
 
-// entry is an expert with its name, which is part of models, states and metrics.
+// entry is an expert and its name, which appears in models, states and metrics.
 type entry struct {
 	name string
 	expert
-	// slow experts have learned from long stretches of the stream and change slowly. A
-	// plain mean of these predicts well where nothing is known about the weights.
+	// slow experts learn from long stretches of the stream. Their plain mean is a good
+	// prediction as long as the weights are unknown.
 	slow bool
 }
 
-// newExperts returns the experts, in the order of scores and weights.
+// newExperts returns the experts; scores and weights have the same order.
 func (l *Learner) newExperts() []entry {
 	if l.env.Task == algos.Regress {
 		return l.numberExperts()
@@ -81,17 +81,17 @@ func (l *Learner) newExperts() []entry {
 	)
 }
 
-// unbatched has the methods of an expert that does nothing in batches.
+// unbatched implements begin and step for experts that do no work in batches.
 type unbatched struct{}
 
 func (unbatched) begin([]input, bool)                {}
 func (unbatched) step(context.Context, uint64) error { return nil }
 
-// kernelExpert is a machine of the panel, which trains and replaces it.
+// kernelExpert is kernel learner at of the panel, which trains and replaces it.
 type kernelExpert struct {
 	*panel
 	at     int
-	scores []float64 // of the batch; empty if there are none
+	scores []float64 // by example of the batch; empty if there are none
 	vecs   []stream.Vec
 }
 
@@ -124,7 +124,7 @@ func (e *kernelExpert) learn(in *input, _ score) error {
 	return nil
 }
 
-func (e *kernelExpert) step(context.Context, uint64) error { return nil } // panel.turn
+func (e *kernelExpert) step(context.Context, uint64) error { return nil } // see panel.maintain
 func (e *kernelExpert) fields(*state.Fields)               {}             // panel.fields
 
 func (e *kernelExpert) function() function {
@@ -134,7 +134,7 @@ func (e *kernelExpert) function() function {
 	return nil
 }
 
-// linearExpert is a linear learner of the panel.
+// linearExpert is linear learner at of the panel.
 type linearExpert struct {
 	unbatched
 	p    *panel
@@ -166,7 +166,7 @@ func (e *linearExpert) function() function {
 	return &linearFunction{e.form, o.w, o.b}
 }
 
-// form is the form of an example that a linear function takes.
+// form says which form of an example a linear function takes.
 type form int
 
 const (
@@ -182,7 +182,7 @@ func formOf(expert int) form {
 	return onZ
 }
 
-// form returns the example in a form, nil if there is none.
+// form returns the example in form f; nil if it has none.
 func (in *input) form(f form) *stream.Vec {
 	switch {
 	case f == onZ:

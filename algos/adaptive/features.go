@@ -11,18 +11,18 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// randomFeatures is learner dsg: a kernel SVM in random randomFeatures, on a uniform sample of all
-// examples so far. It does not follow drift, which is what makes it useful: its function
-// is still good long after it was published. It begins early, and once more when the
-// scale of the randomFeatures is known better. Wide examples are not for it.
+// randomFeatures is learner dsg: a kernel SVM in random features, trained on a uniform sample
+// of all examples so far. It does not follow drift, and that makes it useful: its function is
+// still good long after it was published. It starts early, and once more when the scale of
+// the features is known better. It does not take wide examples.
 type randomFeatures struct {
 	*panel
-	l         algos.Learner // nil: none yet
+	l         algos.Learner // nil: not started
 	transform *prep.Transform
-	begun     int               // number of examples that it began with
+	begun     int               // number of examples it started with
 	pending   []*stream.Example // since the last step
 
-	scores []float64 // of the batch
+	scores []float64 // by example of the batch
 	vecs   []stream.Vec
 }
 
@@ -53,10 +53,10 @@ func (e *randomFeatures) learn(in *input, _ score) error {
 	return nil
 }
 
-// ends reports whether it does not exist, or ends at the next tick.
+// ends reports whether the expert is not wanted: it then ends at the next tick.
 func (e *randomFeatures) ends() bool { return e.inputs.wide || e.opt.Panel == "small" }
 
-// untilDue returns how many examples may follow until it begins.
+// untilDue returns how many examples may follow before it starts or restarts.
 func (e *randomFeatures) untilDue(seen uint64) uint64 {
 	for _, n := range e.sizes.features {
 		if e.begun < n && !e.ends() {
@@ -86,7 +86,7 @@ func (e *randomFeatures) step(ctx context.Context, seen uint64) error {
 	return err
 }
 
-// start begins again with the n newest examples.
+// start makes a new learner and trains it on the n newest examples.
 func (e *randomFeatures) start(ctx context.Context, n int) error {
 	xs := e.detector.Newest(n)
 	t, err := prep.Fit(xs, prep.Options{Scale: prep.Auto, Scaled: e.env.Scaled})

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	tick      = 16 // examples between two steps of a machine
-	chosenFor = 4  // times that a challenger's window is replaced before its options are chosen anew
+	tick      = 16 // examples between two steps of a kernel learner
+	chosenFor = 4  // times that a challenger's window is replaced before it is tuned again
 )
 
-// kernelLearner is a kernel expert: a learner with a scaling and options of its own,
-// which were chosen on the examples that it began with.
+// kernelLearner is a kernel SVM, or a kernel ridge regression, with its own scaling and
+// options, which were chosen on the examples that it started with.
 type kernelLearner struct {
 	sizes     *sizes
-	window    int // most examples that it holds; 0: all
+	window    int // size limit in examples; 0: none
 	target    target
 	choice    choice
 	transform *prep.Transform
-	small     *window       // either this
-	scs       algos.Learner // or that
+	small     *window // either small or scs is set
+	scs       algos.Learner
 	options   map[string]string
-	rows      int // examples that it has learned from, at most window
-	tuned     int // of those, when its options were chosen
-	since     int // examples since then
+	rows      int // examples learned from, at most window
+	tuned     int // rows when it was tuned
+	since     int // examples since it was tuned
 }
 
 func (m *kernelLearner) model() algos.Model {
@@ -51,7 +51,7 @@ func (m *kernelLearner) evals() int64 {
 	return m.small.evals
 }
 
-// add hands over an example, whose features are z as the machine sees them.
+// add takes an example whose features, scaled by m.transform, are z.
 func (m *kernelLearner) add(x *stream.Example, z stream.Vec) error {
 	c := *x
 	c.X, c.Y = z, x.Y-m.target.center
@@ -69,7 +69,7 @@ func (m *kernelLearner) add(x *stream.Example, z stream.Vec) error {
 	return nil
 }
 
-// step is taken at each tick.
+// step trains on the examples added; it is called at each tick.
 func (m *kernelLearner) step(ctx context.Context) error {
 	if m.scs != nil {
 		return algos.StepDue(ctx, m.scs, nil)
@@ -78,9 +78,9 @@ func (m *kernelLearner) step(ctx context.Context) error {
 	return nil
 }
 
-// due reports whether options are to be chosen anew: where the sample has
-// doubled, or has been replaced so often, where scs is to take over, and once more
-// for the whole stream.
+// due reports whether to tune again: when the sample has doubled, when the window has been
+// replaced chosenFor times, when scs takes over, and once more at sizes.whole examples if
+// there has been no cut.
 func (m *kernelLearner) due(cut bool) bool {
 	switch {
 	case m.scs != nil:
@@ -93,7 +93,7 @@ func (m *kernelLearner) due(cut bool) bool {
 	return m.rows >= 2*m.tuned
 }
 
-// scaled returns copies of the examples as the machine sees them.
+// scaled returns copies of the examples with their features and labels scaled.
 func (m *kernelLearner) scaled(xs []*stream.Example) []*stream.Example {
 	own := make([]*stream.Example, len(xs))
 	for i, x := range xs {
@@ -104,8 +104,7 @@ func (m *kernelLearner) scaled(xs []*stream.Example) []*stream.Example {
 	return own
 }
 
-// choose chooses the scaling and the options of a machine on xs, its examples,
-// and lets it learn from them.
+// choose fits the scaling and the options to xs, and trains on xs.
 func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.Example, wide bool) error {
 	m.tuned, m.since = len(xs), 0
 	m.target.fit(xs)
@@ -149,11 +148,11 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	return err
 }
 
-// learn makes a window of examples that are scaled.
+// learn trains a new window on scaled examples.
 func (m *kernelLearner) learn(own []*stream.Example) {
 	old := m.small
 	m.small = m.newWindow()
-	if old != nil { // its memory is large
+	if old != nil { // reuse its memory, which is large
 		m.small.box.Gram = old.box.Gram
 	}
 	m.small.fill(own)
@@ -168,8 +167,8 @@ func (m *kernelLearner) newWindow() *window {
 	return newWindow(size, m.choice.c, kernelOf(m.choice.gamma), m.target)
 }
 
-// with returns a machine that has the scaling and the options of m, for the
-// newest examples, in the memory of a window that has ended, if there is one.
+// with returns a learner with the scaling and options of m, trained on the newest examples.
+// It reuses the memory of ended, which may be nil.
 func (m *kernelLearner) with(size int, newest []*stream.Example, ended *window) *kernelLearner {
 	k := &kernelLearner{sizes: m.sizes, window: size, target: m.target, choice: m.choice, transform: m.transform, small: ended, tuned: m.tuned, since: m.since}
 	k.learn(k.scaled(newest))

@@ -14,8 +14,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// panel is what the panels for classes and for numbers have in common: the
-// experts, and the order in which they look, learn and are replaced.
+// panel is shared by classification and regression: the kernel and linear experts, and the
+// schedule by which they are trained and replaced.
 type panel struct {
 	*samplers.Buffer
 	opt        options
@@ -24,44 +24,43 @@ type panel struct {
 
 	detector *compare.Detector
 	sizes    *sizes
-	held     [1 + k2048]int            // most examples of each machine; 0: all
-	kernels  [1 + k2048]*kernelLearner // nil: none yet; a challenger is as good as the growing one until that has more examples
+	held     [1 + k2048]int            // size limit of each kernel learner; 0: none
+	kernels  [1 + k2048]*kernelLearner // nil: not started; a challenger starts when the growing one has more examples than it
 	inputs   inputs
 	linear   [numExperts - l1]linearLearner
-	fourier  *fourier // nil: none yet, or none at all
+	fourier  *fourier // nil: not started, or never needed
 
-	dim    int   // features of the widest example
-	evals  int64 // kernel values computed by learners that are gone; like those of scs, since it was made or restored
+	dim    int   // number of features of the widest example
+	evals  int64 // kernel values computed by replaced learners since start or restore
 	tuned  uint64
-	logged uint64 // when the log was told of a cut
+	logged uint64 // example at which a cut was last logged
 }
 
-// aggregator weights what the experts predict.
+// aggregator combines the experts' predictions.
 type aggregator interface {
-	// predictAndLearn lets the experts predict some examples and learn from them, sets dst to the
-	// predictions, and returns how many.
+	// predictAndLearn predicts the first n of xs into dst, learns from them, and returns n.
 	predictAndLearn(ctx context.Context, dst []float64, xs []*stream.Example) (int, error)
-	// endBatch is called when the machines have been trained and replaced.
+	// endBatch is called after each such batch.
 	endBatch() error
 	Report() algos.Report
 }
 
-// linearLearner is a linear expert, in the inputs or in random features.
+// linearLearner is a linear expert on the inputs or on random features.
 type linearLearner interface {
 	score(z stream.Vec) float64
-	// learn updates the weights with z, its label and the weight of the example,
-	// of which s was predicted.
+	// learn updates the weights with input z, prediction s, label y and the example's
+	// importance weight.
 	learn(z stream.Vec, s, y, weight float64)
 	reset()
 	line() *onePass
 	fields(f *state.Fields)
 }
 
-// rates are the step rules of the linear experts.
+// rates are the step sizes of the linear experts.
 var rates = [numExperts - l1]onePass{{rate: 1}, {rate: 0.1}, {rate: 0.3, adaptive: true}, {rate: 0.1, adaptive: true}, {rate: 1}, {rate: 0.1}}
 
-// makePanel returns a panel whose growing machine holds so many examples, or 0
-// for all. newLinear makes a linear expert with such a rule.
+// makePanel returns a panel. held limits the examples of the growing learner; 0 is no limit.
+// newLinear makes a linear expert from a step rule.
 func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLinear func(onePass) linearLearner) (*panel, error) {
 	number := env.Task == algos.Regress
 	if o.Panel == "auto" {
@@ -90,7 +89,7 @@ func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLi
 	return l, nil
 }
 
-// Step learns from the examples pending.
+// Step learns from the pending examples.
 func (l *panel) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
@@ -129,7 +128,7 @@ func (l *panel) Follow(ctx context.Context, dst []float64, xs []*stream.Example)
 	return k, k, nil
 }
 
-// Finish learns from what is pending, and lets the growing machine complete its
+// Finish learns from the pending examples and lets the growing SVM complete its
 // optimisation.
 func (l *panel) Finish(ctx context.Context) (algos.Report, error) {
 	if err := l.learn(ctx, nil, l.Take().Join); err != nil {
@@ -149,10 +148,9 @@ func (l *panel) Finish(ctx context.Context) (algos.Report, error) {
 	return l.aggregator.Report(), nil
 }
 
-// learn predicts each of xs, all of them labelled, into dst, which may be nil,
-// and then learns from it. Machines change at ticks only: in between, their
-// scores are computed together. It is not interrupted: there would be no state to
-// go back to.
+// learn predicts each of xs, which are labelled, into dst (may be nil) before it learns from
+// it. Kernel learners change at ticks only, so their scores in between are computed together.
+// Cancelling ctx has no effect: a batch that is half learned could not be undone.
 func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) error {
 	ctx = context.WithoutCancel(ctx)
 	for len(xs) > 0 {
@@ -171,7 +169,7 @@ func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) 
 // each calls f for 0 to n−1, several at a time, and returns the first error.
 func (l *panel) each(n int, f func(i int) error) error {
 	limit := n
-	if l.env.Against > 2 { // there are several learners, which learn at the same time
+	if l.env.Against > 2 { // the learners of the classes already run concurrently
 		limit = 1
 	}
 	errs := make([]error, n)
@@ -179,7 +177,7 @@ func (l *panel) each(n int, f func(i int) error) error {
 	return cmp.Or(errs...)
 }
 
-// widen lets the experts begin again on wide examples.
+// widen restarts the linear experts for wide examples.
 func (l *panel) widen() {
 	l.inputs.widen()
 	l.fourier = nil
@@ -188,18 +186,18 @@ func (l *panel) widen() {
 	}
 }
 
-// newKernelLearner returns machine e, which has learned nothing.
+// newKernelLearner returns kernel learner e, untrained.
 func (l *panel) newKernelLearner(e int) *kernelLearner {
 	return &kernelLearner{sizes: l.sizes, window: l.held[e], target: target{number: l.env.Task == algos.Regress}}
 }
 
-// begin makes the growing machine from the n newest examples.
+// begin starts the growing SVM on the n newest examples.
 func (l *panel) begin(ctx context.Context, n int) error {
 	l.kernels[growing] = l.newKernelLearner(growing)
 	return l.choose(ctx, l.kernels[growing], n)
 }
 
-// choose chooses the options of a machine on its n examples.
+// choose tunes m on the n newest examples and trains it on them.
 func (l *panel) choose(ctx context.Context, m *kernelLearner, n int) error {
 	if m.rows > 0 {
 		l.evals += m.evals()
@@ -208,8 +206,8 @@ func (l *panel) choose(ctx context.Context, m *kernelLearner, n int) error {
 	return m.choose(ctx, l.env, l.detector.Newest(n), l.dim > narrow)
 }
 
-// maintain is what happens at a tick: steps that are due, the test for a cut, machines that begin
-// or are tuned anew.
+// maintain runs at each tick: it trains the kernel learners, tests for a change point, and
+// starts, ends and tunes kernel learners when that is due.
 func (l *panel) maintain(ctx context.Context) error {
 	err := l.each(len(l.kernels), func(i int) error {
 		if m := l.kernels[i]; m != nil {
@@ -228,7 +226,7 @@ func (l *panel) maintain(ctx context.Context) error {
 		return l.begin(ctx, l.sizes.first)
 	}
 	for k := range l.sizes.windows {
-		if l.kernels[k64+k] == nil { // a cut to it is impossible
+		if l.kernels[k64+k] == nil { // not started: no cut to it is possible
 			l.detector.Forget(k)
 		}
 	}
@@ -240,7 +238,7 @@ func (l *panel) maintain(ctx context.Context) error {
 		if k64+i > k256 && (l.opt.Panel == "small" || l.dim > narrow) {
 			continue
 		}
-		if k64+i == k1024 && l.env.Task != algos.Regress { // in a stack it is not worth its time
+		if k64+i == k1024 && l.env.Task != algos.Regress { // classifiers gain nothing from it
 			continue
 		}
 		k := &l.kernels[k64+i]
@@ -266,8 +264,8 @@ func (l *panel) maintain(ctx context.Context) error {
 	return nil
 }
 
-// cut replaces the growing machine by one that has learned from what the
-// challenger knows.
+// cut replaces the growing SVM by one trained on the window of challenger by, with that
+// challenger's options.
 func (l *panel) cut(c compare.ChangePoint, by int) {
 	old := l.kernels[growing]
 	l.evals += old.evals()
@@ -285,7 +283,7 @@ func (l *panel) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	return l.detector.ChangePoints()
 }
 
-// report describes the present state. The weights are in the order of the names.
+// report describes the state; weights[i] is the weight of names[i].
 func (l *panel) report(names []string, weights []float64) algos.Report {
 	r := algos.NewReport()
 	r.Step, r.KernelEvals = l.detector.Seen(), l.evals
@@ -305,7 +303,7 @@ func (l *panel) report(names []string, weights []float64) algos.Report {
 	return r
 }
 
-// fields describes the state; record describes that of the jury.
+// fields describes the state; record describes the state of the aggregator.
 func (l *panel) fields(f *state.Fields, record func()) {
 	f.Group("buffer", l.Buffer.Fields)
 	f.Group("cutting", l.detector.Fields)
