@@ -8,8 +8,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// lastLabel predicts the label of the example before: where labels come in runs, it is
-// hard to beat while labels are prompt, and worthless when they are not.
+// lastLabel predicts the label of the example before. It is hard to beat where labels come in
+// runs and arrive promptly, and worthless where they arrive late.
 type lastLabel struct {
 	unbatched
 	y float64 // 0: none yet

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	mostUnits   = 4   // of a score, in units of its root mean square
-	knot        = 0.3 // in these units, where the slope changes
-	mostOdds    = 6   // of an expert's log odds
-	mostLogOdds = 8   // of the ensemble's
+	mostUnits   = 4   // bound of a score, in units of the scores' root mean square
+	knot        = 0.3 // where the slope changes, in these units
+	mostOdds    = 6   // bound of an expert's log odds
+	mostLogOdds = 8   // bound of the ensemble's
 	leastSpread = 0.01
 	mostSlope   = 20
-	offsetStep  = 0.25 // part of a Newton step that an offset takes: the rates of classes change sooner than scales
+	offsetStep  = 0.25 // fraction of the Newton step that the offset takes: class rates change sooner than scales
 )
 
 func bounded(v, most float64) float64 { return min(max(v, -most), most) }
 
-// calibration makes log odds of an expert's scores:
+// calibration maps an expert's scores to log odds:
 //
 //	L = a u₁ + d (u − u₁) + c, u = clip(s/r, ±4), u₁ = clip(u, ±0.3),
 //
-// where r is the root mean square of the scores. With two slopes it fits labels that are
-// wrong now and then, by which a score that is twice as large says hardly more.
+// where r is the root mean square of the scores. The second slope fits noisy labels: where
+// some labels are wrong, doubling a score hardly changes the odds.
 type calibration struct {
 	square float64 // r²
 	slope  float64 // a
@@ -33,7 +33,7 @@ type calibration struct {
 	offset float64 // c
 }
 
-// parts returns a score in units of what it usually is: u₁, and the rest of u.
+// parts returns u₁ and u − u₁ of a score.
 func (c *calibration) parts(s float64) (inner, outer float64) {
 	u := 0.0
 	switch {
@@ -74,8 +74,8 @@ func newCalibrator() calibrator {
 	return calibrator{calibration: calibration{slope: 1, outer: 0.5}, hessian: [6]float64{1, 0, 1, 0, 0, 1}}
 }
 
-// learn takes a step, with forgetting at the given rate. p is the probability so far, y 1
-// or 0.
+// learn takes a step with forgetting at the given rate. p is the calibrated probability of
+// +1, y is 1 or 0.
 func (c *calibrator) learn(s, p, y, rate, weight float64) {
 	u, v := c.parts(s)
 	g, w := weight*(p-y), weight*max(float64(p*(1-p)), leastSpread)

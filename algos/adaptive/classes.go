@@ -12,15 +12,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// classes is the classifier of more than two classes: the experts of each class against the
-// rest, and one mixer for all.
+// classes is the classifier of more than two classes: one-vs-rest experts for each class, and
+// one mixer.
 type classes struct {
 	*samplers.Buffer
 	mixer *mixer
-	heads []*Learner       // of each class
-	all   algos.Sequential // the same, as a learner
+	heads []*Learner       // the experts of each class
+	all   algos.Sequential // the heads, as one learner
 
-	none   []score // of the experts of a class that had no version yet
+	none   []score // scores of a class without a version
 	common common
 }
 
@@ -32,14 +32,14 @@ var (
 	_ algos.Publisher     = (*classes)(nil)
 )
 
-// record is an example that one of several learners has learned from.
+// record holds the scores of an example that a head has learned from and the mixer has not.
 type record struct {
 	scores, aged []score
 	y            int
 	weight       float64
 }
 
-// maxBatch is the most examples that the heads learn from before they are mixed.
+// maxBatch limits the examples that the heads learn from before the mixer does.
 const maxBatch = 256
 
 func newClasses(env algos.Env, o options, s *sizes) (algos.Learner, error) {
@@ -76,7 +76,7 @@ func (c *classes) AddClass(ctx context.Context) error {
 	return nil
 }
 
-// scores returns those of all heads, by of.
+// scores returns of(h) for each head.
 func (c *classes) scores(of func(h *Learner) []score) [][]score {
 	out := make([][]score, len(c.heads))
 	for k, h := range c.heads {
@@ -98,7 +98,7 @@ func (c *classes) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	return c.follow(ctx, dst, xs)
 }
 
-// learn is not interrupted, since xs have left the buffer.
+// learn cannot be cancelled: xs have left the buffer.
 func (c *classes) learn(ctx context.Context, xs []*stream.Example) error {
 	_, _, err := c.follow(ctx, make([]float64, len(xs)*len(c.heads)), xs)
 	return err
@@ -154,9 +154,9 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 	return learned, learned, nil
 }
 
-// share computes what the heads have in common for xs, from which they learn next. A head
-// that was added later has seen fewer examples. What was predicted when examples came is not
-// predicted again.
+// share computes what the heads have in common for xs, the examples that they learn from next.
+// A head that was added later has seen fewer examples and does not take part. There is
+// nothing to share while predictions wait for labels.
 func (c *classes) share(xs []*stream.Example) error {
 	first := c.heads[0]
 	for _, h := range c.heads {
@@ -187,7 +187,7 @@ func (c *classes) Step(ctx context.Context) (algos.Report, error) {
 	return c.Report(), err
 }
 
-// Finish learns from what is pending, and lets the experts complete their optimisation.
+// Finish learns from the pending examples and lets the experts complete their optimisation.
 func (c *classes) Finish(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
@@ -220,7 +220,7 @@ func (c *classes) ScorePending(dst []float64, x *stream.Example) {
 	copy(dst, c.mixer.predict(c.scores(func(h *Learner) []score { return h.pending[len(h.pending)-1].scores })))
 }
 
-// model returns a model whose parts are of the heads.
+// model returns a model with the part of(h, lane) for each head.
 func (c *classes) model(of func(h *Learner, lane int) *ensemble) algos.Model {
 	parts, blank := make([]algos.Model, len(c.heads)), make([]bool, len(c.heads))
 	for k, h := range c.heads {
@@ -244,7 +244,7 @@ func (c *classes) Published() algos.Model {
 	})
 }
 
-// Calibrated implements algos.Publisher: where classes have weights, probabilities do too.
+// Calibrated implements algos.Publisher. Class weights distort the probabilities.
 func (c *classes) Calibrated() (shift float64, ok bool) { return 0, c.heads[0].maxWeight == 0 }
 
 // ChangePoints implements algos.DriftReporter.
@@ -252,7 +252,7 @@ func (c *classes) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	return c.all.(algos.DriftReporter).ChangePoints()
 }
 
-// Report describes the present state: that of the heads, with the weights that they share.
+// Report describes the state of the heads and the weights that they share.
 func (c *classes) Report() algos.Report {
 	r := c.all.Report()
 	r.Gauges = slices.Clone(r.Gauges)

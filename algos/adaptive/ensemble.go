@@ -21,32 +21,32 @@ import (
 //
 //	f(x) = b + Σ_t w_t L_t(x) + v logit(Σ_t q_t σ(L_t(x))/Σ_t q_t), at most ±8,
 //
-// where the distance to a center is capped (see caps), and L_t are the calibrated log odds of an expert (see calibration), and w_t and q_t are
-// weights, of log odds and of probabilities. An expert can have two terms: one calibrated
-// by its predictions as they were made, one by those of published versions.
+// where L_t are an expert's calibrated log odds (see calibration), w_t weights of log odds and
+// q_t weights of probabilities. The distance of f to a center is capped (see caps). An expert
+// can have two terms: one calibrated for the next example, one for published versions.
 type ensemble struct {
-	inputs  *inputs  // nil if no member takes standardised inputs
-	seed    uint64   // of the random features
+	inputs  *inputs  // nil: no member takes standardised inputs
+	seed    uint64   // seed of the random features
 	fourier *fourier // nil: none
 	near    *neighbours
 	members []member
 	terms   []term
 	bias    float64
 	mixed   float64 // v
-	// caps are the weights of the distance f of the log odds to the center as it is, and of
-	// c tanh(f/c) for the others of the list caps; empty: the log odds as they are.
+	// caps are the weights of d, the distance of f to the center, and of c tanh(d/c) for
+	// each further c of the global list caps; empty: f is not capped.
 	caps   []float64
 	center float64
-	limits *limits // of a regression, whose terms are not calibrated; nil for classes
+	limits *limits // of a regression, whose terms are not calibrated; nil: classifier
 }
 
-// member is an expert's function.
+// member is an expert's function and name.
 type member struct {
 	name string
 	function
 }
 
-// term is a member's part of the sum.
+// term is a member's contribution to f.
 type term struct {
 	member int
 	calibration
@@ -54,22 +54,22 @@ type term struct {
 	share  float64 // of probabilities, q
 }
 
-// function is what an expert has learned.
+// function is an expert's learned function.
 type function interface {
-	// scores sets dst to the scores of the examples.
+	// scores writes the scores of the batch to dst.
 	scores(dst []float64, b *inputBatch)
 	info(i *algos.Info)
 }
 
-// inputBatch has examples in the forms that functions take. zs, rows and phis are nil if
-// no function takes them.
+// inputBatch holds examples in the forms that functions take. zs, rows and phis are nil if no
+// function takes them.
 type inputBatch struct {
 	xs, zs, rows, phis []stream.Vec
-	votes              [][2]vote // of the neighbours
+	votes              [][2]vote // of nearest neighbours, short and long window
 }
 
-// kernelFunction is a kernel expansion, or a function of random features, with a
-// preprocessing of its own.
+// kernelFunction is a kernel expansion, or a function of random features, with its own
+// scaling.
 type kernelFunction struct {
 	transform *prep.Transform
 	model     algos.Model
@@ -90,7 +90,7 @@ func (k *kernelFunction) info(i *algos.Info) {
 	i.Nonzero += o.Nonzero
 }
 
-// linearFunction is b + ⟨w, z⟩, z in one of the forms.
+// linearFunction is b + ⟨w, z⟩ with z in the given form.
 type linearFunction struct {
 	form form
 	w    []float64
@@ -112,7 +112,7 @@ func (l *linearFunction) scores(dst []float64, b *inputBatch) {
 
 func (l *linearFunction) info(i *algos.Info) { i.Nonzero += expansion.Nonzero(l.w) }
 
-// nearFunction is a vote of neighbours.
+// nearFunction is the vote of the nearest neighbours in one of the two windows.
 type nearFunction struct {
 	*neighbours
 	second bool
@@ -130,7 +130,7 @@ func (n nearFunction) scores(dst []float64, b *inputBatch) {
 
 func (n nearFunction) info(i *algos.Info) { i.Support += len(n.y) }
 
-// constant is the same for all examples.
+// constant is a function with the same score for all examples.
 type constant float64
 
 func (c constant) scores(dst []float64, b *inputBatch) {
@@ -141,10 +141,10 @@ func (c constant) scores(dst []float64, b *inputBatch) {
 
 func (constant) info(*algos.Info) {}
 
-// chunk is the number of examples that are scored together.
+// chunk is the number of examples scored together.
 const chunk = 64
 
-// inputsOf returns examples in the forms that the members take.
+// inputsOf returns xs in the forms that the members take.
 func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
 	b := &inputBatch{xs: xs}
 	if m.inputs == nil {
@@ -182,7 +182,7 @@ func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
 
 var searches = sync.Pool{New: func() any { return new(search) }}
 
-// scores sets dst[k] to the scores of member k.
+// scores writes the scores of member k to dst[k].
 func (m *ensemble) scores(dst [][]float64, b *inputBatch) {
 	for k, f := range m.members {
 		f.scores(dst[k], b)
@@ -270,7 +270,7 @@ func (m *ensemble) Info() algos.Info {
 	return i
 }
 
-// only returns the kernel expansion that is the only member.
+// only returns the single member, if it is a kernel expansion.
 func (m *ensemble) only() (*kernelFunction, bool) {
 	if len(m.members) != 1 {
 		return nil, false
@@ -279,7 +279,7 @@ func (m *ensemble) only() (*kernelFunction, bool) {
 	return k, ok
 }
 
-// Compile returns the same function in a form that decides faster.
+// Compile returns the same function in a form that is faster to evaluate.
 func (m *ensemble) Compile() algos.Model { return m.as(compiled) }
 
 func compiled(k algos.Model) algos.Model {
@@ -296,7 +296,7 @@ func packed(k algos.Model) algos.Model {
 	return k
 }
 
-// Pack returns the form that is published, in fewer bytes.
+// Pack returns the form for publishing, which takes fewer bytes.
 func (m *ensemble) Pack() algos.Model {
 	c := m.as(packed)
 	if c.near != nil && c.near.points != nil {
@@ -307,7 +307,7 @@ func (m *ensemble) Pack() algos.Model {
 	return c
 }
 
-// as returns m with its kernel functions in another form.
+// as returns a copy of m with form applied to its kernel functions.
 func (m *ensemble) as(form func(algos.Model) algos.Model) *ensemble {
 	c := *m
 	c.members = append([]member(nil), m.members...)
@@ -319,7 +319,7 @@ func (m *ensemble) as(form func(algos.Model) algos.Model) *ensemble {
 	return &c
 }
 
-// fields describes the function, whose model decode reads.
+// fields describes the function; decode reads its model.
 func (k *kernelFunction) fields(f *state.Fields, decode func([]byte) (algos.Model, error)) {
 	var data []byte
 	var err error
@@ -335,7 +335,7 @@ func (k *kernelFunction) fields(f *state.Fields, decode func([]byte) (algos.Mode
 	}
 }
 
-// Kinds of functions, as they are stored.
+// Kinds of functions in encoded models.
 const (
 	kindExpansion = "expansion"
 	kindFeatures  = "features"
@@ -344,8 +344,8 @@ const (
 	kindConstant  = "constant"
 )
 
-// ensembleMembers is the first field of an encoded ensemble, by which it is known from
-// the models of earlier versions.
+// ensembleMembers is the first field of an encoded ensemble. It distinguishes it from the
+// models of earlier versions.
 const ensembleMembers = "experts"
 
 func (m *ensemble) fields(f *state.Fields) {
@@ -379,7 +379,7 @@ func (m *ensemble) fields(f *state.Fields) {
 	f.Float64("bias", &m.bias)
 	f.Float64("mixed", &m.mixed)
 	f.Float64s("caps", &m.caps)
-	if !f.Decoding() || f.More() { // earlier models have the center 0
+	if !f.Decoding() || f.More() { // in earlier models the center is 0
 		f.Float64("center", &m.center)
 	}
 	if f.Decoding() && f.Err() == nil {
@@ -389,7 +389,7 @@ func (m *ensemble) fields(f *state.Fields) {
 
 const maxMembers = 64
 
-// inputFields describes what members share.
+// inputFields describes what the members share.
 func (m *ensemble) inputFields(f *state.Fields) {
 	if f.Decoding() {
 		m.inputs, m.near = new(inputs), nil
@@ -526,14 +526,14 @@ func decodeEnsemble(data []byte) (*ensemble, error) {
 	return e, err
 }
 
-// shifted adds to the log odds.
+// shifted adds by to the log odds.
 func (m *ensemble) shifted(by float64) *ensemble {
 	m.bias, m.center = m.bias+by, m.center+by
 	return m
 }
 
-// pruned leaves out what hardly counts: the members of the smallest weights, as far as
-// they have 2 % of all.
+// pruned returns m without the members that hardly count: those with the smallest weights, up
+// to 2 % of the total weight.
 func (m *ensemble) pruned() *ensemble {
 	size := make([]float64, len(m.members))
 	var all float64

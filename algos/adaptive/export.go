@@ -42,7 +42,7 @@ type exportedTerm struct {
 
 type exportedNeighbours struct {
 	Kind    string    `json:"kind"`
-	Mean    bool      `json:"mean,omitempty"` // the labels are numbers, of which it is the mean
+	Mean    bool      `json:"mean,omitempty"` // regression: the vote is the mean of the labels
 	Nearest int       `json:"nearest"`
 	Points  []any     `json:"points"`
 	Labels  []float64 `json:"labels"`
@@ -56,7 +56,7 @@ type exportedCap struct {
 
 // Export returns the plain form of the ensemble.
 func (m *ensemble) Export(o plain.Options) (any, error) {
-	// Experts begin at different times, and a later one can have seen fewer features.
+	// Experts start at different times and can have seen different numbers of features.
 	o.Features = max(o.Features, m.Info().Dim)
 	if m.limits != nil {
 		return m.exportAverage(o)
@@ -94,7 +94,7 @@ func (m *ensemble) exportAverage(o plain.Options) (any, error) {
 	return out, nil
 }
 
-// export returns the preprocessing and the plain form of a member.
+// export returns the scaling and the plain form of a member.
 func (m *ensemble) export(f function, o plain.Options) (prep.Exported, any, error) {
 	switch f := f.(type) {
 	case *kernelFunction:
@@ -119,8 +119,8 @@ func (m *ensemble) export(f function, o plain.Options) (prep.Exported, any, erro
 
 func unscaled() prep.Exported { return new(prep.Transform).Export() }
 
-// export returns the points of the window, in the order in which they are compared with
-// an example: of several at the same distance, the first ones vote.
+// export returns the points of the window in the order in which they are compared with an
+// example: of points at equal distance, the first ones vote.
 func (n nearFunction) export(o plain.Options) (any, error) {
 	if err := o.Check("the points of nearest neighbours", 1, n.points.Numbers()); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (n nearFunction) export(o plain.Options) (any, error) {
 	return x, nil
 }
 
-// point returns the plain form of a point, without the number in front of it.
+// point returns the plain form of point i, without its leading −|p|²/2.
 func (e *neighbours) point(i int) any {
 	row := e.points.Row(i)
 	if row.Idx == nil {
@@ -156,8 +156,8 @@ func (e *neighbours) point(i int) any {
 // exported is the plain form of an average, and of a mixture.
 type exported struct {
 	Kind    string           `json:"kind"`
-	Low     *float64         `json:"low,omitempty"`  // of an average: limits of its predictions and of the experts'
-	High    *float64         `json:"high,omitempty"` // of an average
+	Low     *float64         `json:"low,omitempty"`  // average: limits of the predictions, its own and the experts'
+	High    *float64         `json:"high,omitempty"` // average only
 	Experts []exportedExpert `json:"experts"`
 }
 
@@ -187,8 +187,7 @@ type exportedFourier struct {
 	Weights     any       `json:"weights"`
 }
 
-// negligible is the factor of a feature that has not varied: as good as 0, which
-// would mean something else.
+// negligible is the factor of a feature that has not varied. 0 would have another meaning.
 const negligible = 1e-300
 
 // Export returns the plain form of the mixture.
@@ -213,7 +212,7 @@ func exportKernel(t *prep.Transform, m algos.Model, o plain.Options) (prep.Expor
 	return t.Export(), x, err
 }
 
-// export returns the scaling as a fitted one.
+// export returns the standardisation as a fitted scaling.
 func (in *inputs) export() prep.Exported {
 	x := unscaled()
 	x.Scale, x.Fill, x.Clip, x.OnlyListed = prep.Standard, !in.wide, [2]float64{-clip, clip}, true
@@ -234,7 +233,7 @@ func (in *inputs) export() prep.Exported {
 	return x
 }
 
-// export returns an expert in random features.
+// export returns an expert on random features in plain form.
 func (w *fourier) export(weights []float64, bias float64) exportedFourier {
 	x := exportedFourier{Kind: "features", Features: math.MaxInt32, Offset: bias, Scale: math.Sqrt(2. / cosines), Coef: []float64{}, Frequencies: []any{}, Phases: []float32{}}
 	row := make([]float32, w.dim)

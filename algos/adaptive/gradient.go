@@ -10,8 +10,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// gradient is learner online at one rate: logistic regression by normalised adaptive
-// gradients. Wide rows are scaled to unit length.
+// gradient is learner online at a fixed rate: logistic regression by normalised adaptive
+// gradient steps. Wide rows are scaled to unit length.
 type gradient struct {
 	unbatched
 	rate string

@@ -12,31 +12,31 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// narrow is the most features of which all experts are dense. Beyond, linear
-// experts take features as they are but for their size, and there are no random
+// narrow is the largest number of features for which all experts are dense. With more,
+// features are not centred, only divided by their size, and there are no random
 // features.
 const narrow = 512
 
-// widest is the most features that linear experts look at, which bounds their
-// memory: machines know those beyond.
+// widest limits the features of the linear experts, to bound their memory. Kernel learners
+// use all features.
 const widest = 1 << 20
 
-// clip bounds standardised inputs of one-pass experts.
+// clip bounds the standardised inputs of one-pass experts.
 const clip = 5
 
-// inputs are what the one-pass experts see of an example: each feature less its
-// mean so far, in units of its standard deviation so far; or, of wide examples,
-// divided by its largest size so far, so that zeros stay zeros.
+// inputs standardises examples for the one-pass experts: it subtracts each feature's mean so
+// far and divides by its standard deviation so far. Features of wide examples are divided by
+// their largest size so far instead, so that zeros stay zeros.
 type inputs struct {
 	wide     bool
 	n        float64
-	mean, m2 []float64 // of each feature; the sum of squared distances from the mean
+	mean, m2 []float64 // of each feature: mean, and sum of squared deviations from it
 	most     []float64 // wide: the largest |value| of each feature
 
 	scratch []float32
 }
 
-// known returns the features of x below widest.
+// known returns x without the features from widest on.
 func known(x stream.Vec) stream.Vec {
 	if x.Idx == nil {
 		return stream.Vec{Val: x.Val[:min(len(x.Val), widest)]}
@@ -45,10 +45,10 @@ func known(x stream.Vec) stream.Vec {
 	return stream.Vec{Idx: x.Idx[:n], Val: x.Val[:n]}
 }
 
-// apply returns x as the experts see it.
+// apply returns x standardised.
 func (in *inputs) apply(x stream.Vec) stream.Vec { return in.applyIn(nil, x) }
 
-// applyIn is apply in memory of the caller, if that suffices and the result is dense.
+// applyIn is apply; a dense result uses row if that is large enough.
 func (in *inputs) applyIn(row []float32, x stream.Vec) stream.Vec {
 	if in.wide {
 		x = known(x)
@@ -75,7 +75,7 @@ func (in *inputs) applyIn(row []float32, x stream.Vec) stream.Vec {
 	return z
 }
 
-// input returns the forms of x, in memory of the caller, if that suffices and they are dense.
+// input returns the forms of x; dense ones use room if that is large enough.
 func (in *inputs) input(room []float32, x stream.Vec) input {
 	z := in.applyIn(room, x)
 	if in.wide {
@@ -84,7 +84,7 @@ func (in *inputs) input(room []float32, x stream.Vec) input {
 	return input{z: z, row: z}
 }
 
-// row returns the features of x of which there is a mean.
+// row returns the features of x that have a mean, dense.
 func (in *inputs) row(row []float32, x stream.Vec) []float32 {
 	row = room(row, len(in.mean))
 	n := 0
@@ -101,7 +101,7 @@ func (in *inputs) row(row []float32, x stream.Vec) []float32 {
 	return row
 }
 
-// observe takes x into account.
+// observe updates the statistics with x.
 func (in *inputs) observe(x stream.Vec) {
 	dim := x.Dim()
 	if in.wide {
@@ -116,7 +116,7 @@ func (in *inputs) observe(x stream.Vec) {
 		}
 		return
 	}
-	for len(in.mean) < dim { // it was 0 in all examples before
+	for len(in.mean) < dim { // the feature was 0 in all examples before
 		in.mean, in.m2 = append(in.mean, 0), append(in.m2, 0)
 	}
 	in.n++
@@ -129,7 +129,7 @@ func (in *inputs) observe(x stream.Vec) {
 	}
 }
 
-// widen changes to wide examples.
+// widen switches to wide examples and forgets all statistics.
 func (in *inputs) widen() { *in = inputs{wide: true} }
 
 func (in *inputs) fields(f *state.Fields) {
@@ -162,11 +162,11 @@ func (in *inputs) fields(f *state.Fields) {
 // cosines is the number of random features.
 const cosines = 256
 
-// fourier are random Fourier features of standardised inputs (Rahimi and Recht,
-// NIPS 2007), next to the inputs themselves: for an RBF kernel with γ = 4/d.
-// They are drawn once, from the seed and the number of features.
+// fourier maps standardised inputs to random Fourier features for an RBF kernel with γ = 4/d
+// (Rahimi and Recht, NIPS 2007), with the inputs themselves in front.
+// The frequencies are drawn once, from the seed and the number of features.
 type fourier struct {
-	dim   int // features that they are of; those beyond do not count. 0: none yet
+	dim   int // number of input features used; 0: none yet
 	freq  *vec.Panels
 	phase []float32
 }
@@ -187,10 +187,10 @@ func newFourier(dim int, seed uint64) *fourier {
 	return w
 }
 
-// of returns the features of standardised inputs z, which are dense.
+// of returns the features of standardised inputs z; z is dense.
 func (w *fourier) of(z stream.Vec) stream.Vec { return w.ofAll(nil, z)[0] }
 
-// ofAll is of for several, in memory of the caller, if that suffices.
+// ofAll is of for several inputs; it uses out if that is large enough.
 func (w *fourier) ofAll(out []float32, zs ...stream.Vec) []stream.Vec {
 	size := cosines + w.dim
 	x, phis := make([]float32, len(zs)*w.dim), make([]stream.Vec, len(zs))
@@ -214,7 +214,7 @@ func (w *fourier) ofAll(out []float32, zs ...stream.Vec) []stream.Vec {
 	return phis
 }
 
-// features returns how many features the random ones are of, 0 for none.
+// features returns the number of input features, 0 for a nil receiver.
 func (w *fourier) features() int {
 	if w == nil {
 		return 0
@@ -222,8 +222,7 @@ func (w *fourier) features() int {
 	return w.dim
 }
 
-// restoredFourier returns the random features of so many features of the inputs, nil
-// for none.
+// restoredFourier returns the random features for dim input features, nil for 0.
 func restoredFourier(f *state.Fields, dim int, in *inputs, seed uint64) *fourier {
 	switch {
 	case f.Err() != nil || dim == 0:

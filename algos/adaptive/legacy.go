@@ -11,21 +11,21 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// mixture is the model that earlier versions published, which subscribers still read:
-// f(x) = log(p/(1−p)) with p = Σ_e w_e p_e(x). With one weight, the first expert's log
-// odds.
+// mixture is the model that earlier versions of this program published and that subscribers
+// still read: f(x) = log(p/(1−p)) with p = Σ_e w_e p_e(x). With a single weight, f is the
+// first expert's log odds.
 type mixture struct {
 	parts
-	opinions []opinion // by expert
+	opinions []opinion // of each expert
 	experts  *ensemble // the parts, with a term for each expert
 }
 
-// opinion makes a probability of an expert's scores by scaling them.
+// opinion maps an expert's scores to probabilities: a sigmoid of the score in units of its size.
 type opinion struct {
 	square, slope float64
 }
 
-// odds returns the log odds of +1 by a score alone.
+// odds returns the log odds of +1 for a score.
 func (o *opinion) odds(s float64) float64 {
 	unit := 1.0
 	if o.square > 0 {
@@ -34,7 +34,7 @@ func (o *opinion) odds(s float64) float64 {
 	return float64(o.slope * (s / unit))
 }
 
-// p returns the probability of +1 that counts in the mixture.
+// p returns the probability of +1 for a score, as it enters the mixture.
 func (o *opinion) p(s float64) float64 {
 	u := bounded(s/math.Sqrt(o.square), 3)
 	switch {
@@ -107,8 +107,8 @@ func (m *mixture) AppendBinary(dst []byte) ([]byte, error) { return state.Append
 // averageWeights is the first field of the regressions that earlier versions published.
 const averageWeights = "average"
 
-// averageFields reads one of those: a weighted mean of the panel's experts, of the last
-// number and of the mean.
+// averageFields reads such a regression: a weighted mean of the panel's experts, the last
+// number and the mean.
 func averageFields(f *state.Fields) *ensemble {
 	var x parts
 	var y labels

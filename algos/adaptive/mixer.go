@@ -8,12 +8,12 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// mixer makes log odds of the experts' scores: for the next example, and in published for
-// examples to come.
+// mixer combines the experts' scores to log odds: for the next example, and in published for
+// later ones.
 type mixer struct {
 	calibrators [][]*calibrator // by lane and expert
 	stack       *stack
-	shares      shares // of the experts' probabilities; of two classes
+	shares      shares // weights of probabilities; two classes only
 	published   *published
 
 	x         [][]float64 // scratch, by lane
@@ -31,7 +31,7 @@ func newMixer(env algos.Env, lanes int, experts []entry) *mixer {
 	return m
 }
 
-// grow adds lanes up to so many.
+// grow adds lanes until there are as many as lanes.
 func (m *mixer) grow(lanes int) {
 	n := len(m.likely)
 	m.calibrators = append(m.calibrators, newCalibrators(lanes-len(m.calibrators), n)...)
@@ -39,14 +39,14 @@ func (m *mixer) grow(lanes int) {
 	m.published.grow(lanes)
 }
 
-// predict returns the log odds by the experts' scores, valid until the next call.
+// predict returns the log odds of each lane for the experts' scores, valid until the next call.
 func (m *mixer) predict(scores [][]score) []float64 {
 	mixInto(m.f, m.stack.w, logOddsOf(m.x, scores, m.calibrators))
 	return m.f
 }
 
-// learn updates weights and calibrations with an example, by the experts' scores and those of
-// the latest version's.
+// learn updates weights and calibrations with an example. scores are the experts' scores, aged
+// those of the latest version.
 func (m *mixer) learn(scores, aged [][]score, y int, weight float64) {
 	x := logOddsOf(m.x, scores, m.calibrators)
 	m.stack.learn(x, y, weight)
@@ -62,14 +62,15 @@ func (m *mixer) learn(scores, aged [][]score, y int, weight float64) {
 	learnCalibrations(m.published.calibrators, scores, y, nextForget, weight, m.f)
 }
 
-// The probability of a label is kept away from 0 and 1, so that an expert that has failed
-// badly can come back.
+// Bounds of an expert's loss for fixed share, so that an expert that has failed badly can
+// recover.
 const (
 	leastLoss   = 0.020202707317519466 // −ln 0.98
 	mostLogLoss = 3.912023005428146    // −ln 0.02
 )
 
-// center returns the log odds of all lanes by those of each class against the rest.
+// center returns the log odds of each lane for the classes' rates, given the log odds of each
+// class against the rest.
 func (m *mixer) center(odds ...float64) []float64 {
 	if len(odds) > 1 {
 		for k, v := range odds {

@@ -13,19 +13,19 @@ import (
 	"github.com/streamsvm/streamsvm/internal/prep"
 )
 
-// parts are the experts of a model that earlier versions published, and their weights.
+// parts are the experts and weights of a model that earlier versions of this program published.
 type parts struct {
 	weights []float64
-	kernels [1 + k2048]*kernelFunction // nil: as the growing one
-	// Of linear experts; nil where the growing machine speaks alone.
+	kernels [1 + k2048]*kernelFunction // nil: same as the growing one
+	// Of linear experts; nil if the growing SVM is the only expert.
 	inputs  *inputs
 	linear  []*onePass
 	seed    uint64   // of the random features
 	fourier *fourier // nil: none
 }
 
-// ensemble returns a view of the experts, each with a term of its weight. A machine that is
-// not there predicts what the growing one does, and an expert that knows nothing a constant.
+// ensemble returns a view of the experts, each with one term. A missing kernel learner predicts
+// as the growing one does; an expert that has learned nothing predicts a constant.
 func (m *parts) ensemble(unknown float64) *ensemble {
 	out := &ensemble{inputs: m.inputs, seed: m.seed, fourier: m.fourier}
 	for e, w := range m.weights[:min(len(m.weights), numExperts)] {
@@ -49,8 +49,8 @@ func (m *parts) ensemble(unknown float64) *ensemble {
 	return out
 }
 
-// fields describes all but the weights, which come first: the growing machine
-// speaks alone where there is but one.
+// fields describes all but the weights, which are encoded first. With a single weight, only
+// the growing SVM follows.
 func (m *parts) fields(f *state.Fields) {
 	if f.Decoding() && len(m.weights) > 1 {
 		m.inputs = new(inputs)

@@ -13,7 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Windows of the nearest neighbours, in examples.
+// Nearest neighbours: window lengths in examples, and limits.
 const (
 	nearFew  = 512
 	nearMany = 2048
@@ -25,28 +25,28 @@ const (
 	nearDim   = 64 // most features with the long window
 )
 
-// neighbours are the newest examples, for two votes of the nearest ones: of the newest
-// 512 and of the newest 2,048. The vote of a neighbour at distance d counts 1/(d + m/10),
-// where m is the median of the neighbours' distances. The score is the log odds of
-// (5q + ½)/6, where q is the positive share of the votes.
+// neighbours stores the newest examples for two k-nearest-neighbour votes, among the newest
+// 512 and the newest 2,048. A neighbour at distance d has weight 1/(d + m/10), where m is the
+// median distance of the k. The score is the log odds of (5q + ½)/6, where q is the weighted
+// share of positive neighbours.
 type neighbours struct {
-	// points are a ring of (−|p|²/2, p), whose inner products with (1, z) are the larger
-	// the nearer p is to z; nil: none yet.
+	// points is a ring buffer of (−|p|²/2, p). The nearer p is to z, the larger is the inner
+	// product with (1, z). nil: no points yet.
 	points *kernel.Basis
 	y      []float64
-	next   int    // place of the oldest point, once all are taken
-	number bool   // the labels are numbers: the score is their weighted mean
-	added  uint64 // points, since it was made or restored
+	next   int    // index of the oldest point, once the ring is full
+	number bool   // regression: the score is the weighted mean of the labels
+	added  uint64 // points added since start or restore
 
 	val []float32 // scratch
 	idx []int32
 }
 
-// found are the nearest points so far, the nearest first, of equally near ones the one with
-// the smallest place.
+// found holds the nearest points so far, nearest first; of equally near ones, the one with the
+// smallest index comes first.
 type found struct {
 	near [nearest]float32 // inner products
-	at   [nearest]int     // places of the points
+	at   [nearest]int     // indices of the points
 }
 
 func (v *found) add(product float32, place int) {
@@ -61,7 +61,7 @@ func (v *found) add(product float32, place int) {
 	}
 }
 
-// scan adds the points from place first on that have these products.
+// scan adds the points from index first on, which have the given products.
 func (v *found) scan(products []float32, first int) {
 	for i, product := range products {
 		if product >= v.near[nearest-1] {
@@ -70,20 +70,20 @@ func (v *found) scan(products []float32, first int) {
 	}
 }
 
-// search looks for the nearest points of a few queries. Most inner products are computed for
-// all of them together, which takes half the time.
+// search finds the nearest points of a few queries. It computes most inner products for all
+// queries together, which takes half the time.
 type search struct {
 	of      *neighbours
 	queries []stream.Vec // (1, z)
-	known   int          // points of which there are products; 0: of none
-	added   uint64       // points when the search began
+	known   int          // points whose products are computed; 0: none
+	added   uint64       // neighbours.added when the search began
 
 	products     []float32 // scratch
 	x, val, room []float32
 	idx          []int32
 }
 
-// begin begins a search for zs, which are standardised.
+// begin starts a search for zs, which are standardised.
 func (s *search) begin(e *neighbours, zs ...stream.Vec) {
 	s.of, s.known, s.added = e, 0, e.added
 	s.queries, s.val, s.idx = s.queries[:0], s.val[:0], s.idx[:0]
@@ -99,18 +99,18 @@ func (s *search) begin(e *neighbours, zs ...stream.Vec) {
 	}
 }
 
-// stride leaves room for the points that are added before the last query.
+// stride is the length of a query's row; it has room for points added before the last query.
 func (s *search) stride() int { return s.known + len(s.queries) }
 
-// vote is that of the nearest points. It does not depend on their labels.
+// vote holds the nearest points and their weights; it does not depend on labels.
 type vote struct {
-	at     [nearest]int // places of the points, until the next one is added
+	at     [nearest]int // indices of the points, valid until the next point is added
 	weight [nearest]float64
 	ok     bool
 }
 
-// votes returns those in both windows, the short one first, for a query. Since the search
-// began, no more points may have been added than there are queries before this one.
+// votes returns the votes of a query in both windows, the short one first. Since begin, at
+// most as many points may have been added as there are queries before this one.
 func (s *search) votes(query int) (v [2]vote) {
 	e, n := s.of, len(s.of.y)
 	if n < nearLeast {
@@ -149,7 +149,7 @@ func (s *search) votes(query int) (v [2]vote) {
 	return v
 }
 
-// multiply sets stretches of the row to the inner products.
+// multiply computes the inner products of the given stretches of the row.
 func (s *search) multiply(row []float32, q []stream.Vec, parts [2]stretch) {
 	for _, p := range parts {
 		if p.from < p.to {
@@ -158,8 +158,8 @@ func (s *search) multiply(row []float32, q []stream.Vec, parts [2]stretch) {
 	}
 }
 
-// vote returns that of the points nearest to (1, z). Their distances are computed again:
-// as differences of inner products, those of points that nearly equal z would be rounding.
+// vote returns the vote of the points in a, which are nearest to z. It computes their distances
+// again: as differences of inner products they would be mere rounding for points close to z.
 func (s *search) vote(a *found, z stream.Vec) vote {
 	e, v := s.of, vote{at: a.at, ok: true}
 	var d [nearest]float64
@@ -173,7 +173,7 @@ func (s *search) vote(a *found, z stream.Vec) vote {
 	return v
 }
 
-// score returns that of a vote.
+// score returns the score of a vote.
 func (e *neighbours) score(v *vote) score {
 	if !v.ok {
 		return score{}
@@ -235,7 +235,7 @@ func distance(z, p stream.Vec) float64 {
 	return sum
 }
 
-// index returns the feature of value i, one beyond all others if there is none.
+// index returns the feature of value i; past the end, an index beyond all features.
 func index(x stream.Vec, i int) int {
 	switch {
 	case i >= len(x.Val):
@@ -246,10 +246,10 @@ func index(x stream.Vec, i int) int {
 	return int(x.Idx[i])
 }
 
-// long reports whether there is a vote of the long window.
+// long reports whether the long window votes.
 func (e *neighbours) long() bool { return len(e.y) >= nearLeast && e.points.Dim() <= nearDim+1 }
 
-// extended returns (first, z), in memory at the ends of val and idx, which it returns grown.
+// extended returns (first, z). It is appended to val and idx, which are returned too.
 func extended(z stream.Vec, first float64, val []float32, idx []int32) (stream.Vec, []float32, []int32) {
 	n, k := len(val), len(idx)
 	val = append(append(val, float32(first)), z.Val...)
@@ -264,11 +264,11 @@ func extended(z stream.Vec, first float64, val []float32, idx []int32) (stream.V
 	return x, val, idx
 }
 
-// stretch is a range of places.
+// stretch is a range of indices.
 type stretch struct{ from, to int }
 
-// newest returns where the newest k points are, in order of the places: a stretch of the ring
-// may go over its end.
+// newest returns the index ranges of the newest k points, in ascending order: they may wrap
+// around the end of the ring.
 func (e *neighbours) newest(k int) [2]stretch {
 	n, end := len(e.y), e.next
 	if end == 0 {
@@ -280,7 +280,7 @@ func (e *neighbours) newest(k int) [2]stretch {
 	return [2]stretch{{0, end}, {n - (k - end), n}}
 }
 
-// oldest returns where the other points are.
+// oldest returns the index ranges of all other points.
 func (e *neighbours) oldest(newest [2]stretch) [2]stretch {
 	if newest[1].to > 0 {
 		return [2]stretch{{newest[0].to, newest[1].from}}
@@ -288,7 +288,7 @@ func (e *neighbours) oldest(newest [2]stretch) [2]stretch {
 	return [2]stretch{{0, newest[0].from}, {newest[0].to, len(e.y)}}
 }
 
-// add makes z the newest point.
+// add stores z as the newest point.
 func (e *neighbours) add(z stream.Vec, y float64) {
 	if e.points == nil {
 		e.points = kernel.New(kernel.Func{Kernel: vec.Kernel{Kind: vec.Linear}})
@@ -326,7 +326,7 @@ func (e *neighbours) fields(f *state.Fields) {
 	}
 }
 
-// check refuses what cannot have been stored.
+// check validates a decoded state.
 func (e *neighbours) check() error {
 	n := e.points.Len()
 	if n < 1 || n > nearMany || e.points.Dim() < 1 || len(e.y) != n || e.next < 0 || e.next >= n || e.next > 0 && n < nearMany || e.points.Func.Kind != vec.Linear || e.points.Func.Bias != 0 {
@@ -340,18 +340,19 @@ func (e *neighbours) check() error {
 	return nil
 }
 
-// nearExpert is one of the votes. The short one keeps the points, and predicts first.
+// nearExpert is the expert of one window. The short window's expert stores the points for both,
+// and predicts first.
 type nearExpert struct {
 	*neighbours
 	second bool
-	votes  *nearVotes // of both
+	votes  *nearVotes // of both windows
 }
 
-// nearVotes are those for a batch.
+// nearVotes is the search for a batch, which the two experts share.
 type nearVotes struct {
 	search search
 	zs     []stream.Vec
-	many   [tick]score // of the long window
+	many   [tick]score // scores of the long window
 	fresh  bool
 }
 

@@ -2,10 +2,10 @@ package adaptive
 
 import "github.com/streamsvm/streamsvm/internal/linear"
 
-// Of two classes there is one lane of log odds, those of +1. Of more there is a lane for
-// each class, and the probabilities are their softmax. Weights are the same in all lanes.
+// With two classes there is one lane of log odds: of +1. With more there is a lane for each
+// class, and probabilities are the softmax over lanes. All lanes share the weights.
 
-// chances sets p, which may be f, to the probabilities by log odds f: of +1, or of each class.
+// chances sets p, which may be f, to the probabilities for log odds f: of +1, or of each class.
 func chances(p, f []float64) {
 	if len(f) == 1 {
 		p[0] = linear.Sigmoid(f[0])
@@ -24,7 +24,7 @@ func chances(p, f []float64) {
 	}
 }
 
-// logLoss is −ln of the probability of y by log odds f. y is 1 or 0, or the number of a class.
+// logLoss is −ln of the probability of y given log odds f. y is 1 or 0, or a class number.
 func logLoss(f []float64, y int) float64 {
 	switch {
 	case len(f) == 1 && y > 0:
@@ -42,7 +42,7 @@ func logLoss(f []float64, y int) float64 {
 	return linear.Log(sum) + (top - f[y])
 }
 
-// wanted is what the probability of a lane should be.
+// wanted is the target probability of lane k.
 func wanted(lanes, lane, y int) float64 {
 	if lanes == 1 {
 		return float64(y)
@@ -53,8 +53,8 @@ func wanted(lanes, lane, y int) float64 {
 	return 0
 }
 
-// logOddsOf sets the rows of x, one for each lane, to the log odds of the experts, by their
-// scores, and a last 1. An expert without a score has 0, which is no opinion.
+// logOddsOf sets the rows of x, one for each lane, to the experts' calibrated log odds and a
+// final 1. An expert without a score gets 0, which favours no class.
 func logOddsOf[C interface{ logOdds(float64) float64 }](x [][]float64, scores [][]score, by [][]C) [][]float64 {
 	for k, row := range x {
 		for e, s := range scores[k] {
@@ -68,7 +68,7 @@ func logOddsOf[C interface{ logOdds(float64) float64 }](x [][]float64, scores []
 	return x
 }
 
-// learnCalibrations lets calibrators take a step. p is scratch, a number for each lane.
+// learnCalibrations updates the calibrators with an example. p is scratch, one number per lane.
 func learnCalibrations(list [][]*calibrator, scores [][]score, y int, rate, weight float64, p []float64) {
 	for e := range list[0] {
 		for k := range list {
@@ -105,7 +105,7 @@ func newRows(lanes, n int) [][]float64 {
 	return x
 }
 
-// mixInto sets dst to ⟨w, x⟩ of each lane, within bounds.
+// mixInto sets dst to ⟨w, x⟩ of each lane, bounded by ±mostLogOdds.
 func mixInto(dst, w []float64, x [][]float64) {
 	for k, row := range x {
 		dst[k] = bounded(dot(w, row), mostLogOdds)

@@ -9,17 +9,17 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// prediction is what the experts predicted for an example.
+// prediction holds the experts' predictions for an example.
 type prediction struct {
 	scores []score
-	aged   []score // of the latest version; nil if there was none
-	f      float64 // the log odds
-	// generation is 0 while there is no growing generation, else 1 and the number of cuts:
-	// which one it was.
+	aged   []score // of the latest version's experts; nil if there was no version
+	f      float64 // the learner's log odds, or number
+	// generation identifies the growing SVM that predicted: 0 if there was none, else one
+	// plus the number of cuts.
 	generation uint64
 }
 
-// agedScores returns the scores of the latest version of one lane.
+// agedScores returns the scores of the latest version as one lane.
 func (p *prediction) agedScores() [][]score {
 	if p.aged == nil {
 		return nil
@@ -27,13 +27,13 @@ func (p *prediction) agedScores() [][]score {
 	return [][]score{p.aged}
 }
 
-// pendingPrediction is a prediction for an example that has not been learned from.
+// pendingPrediction is the prediction for an example that waits for its label.
 type pendingPrediction struct {
 	seq uint64
 	prediction
 }
 
-// generation says which growing generation there is.
+// generation identifies the present growing SVM; see prediction.
 func (l *Learner) generation() uint64 {
 	if l.kernels[growing] == nil {
 		return 0
@@ -42,9 +42,9 @@ func (l *Learner) generation() uint64 {
 	return 1 + cuts
 }
 
-// PredictPending implements algos.PendingPredictor. Experts are weighted and compared by what they
-// predicted before the label was known, when the example came; each then learns from its
-// error of today.
+// PredictPending implements algos.PendingPredictor. Experts are weighted and compared by their
+// predictions on arrival of the example, before the label was known. When the label comes,
+// each learns from the error that it would make then.
 func (l *Learner) PredictPending(x *stream.Example) float64 {
 	in := input{x: x}
 	l.prepare(&in)
@@ -66,8 +66,8 @@ func (l *Learner) PredictPending(x *stream.Example) float64 {
 	return p.f
 }
 
-// takePending returns the prediction made for x when it arrived, or nil, and forgets it, and
-// those of examples before it, which have no label.
+// takePending removes and returns the prediction made when x arrived, or nil. It also removes
+// those of earlier examples, whose labels will not come any more.
 func (l *Learner) takePending(x *stream.Example) *prediction {
 	n := 0
 	for n < len(l.pending) && l.pending[n].seq < x.Seq {
@@ -90,8 +90,8 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	return l.Buffer.Add(x)
 }
 
-// pendingFields describes the pending predictions, which are part of a state only where
-// there are any.
+// pendingFields describes the pending predictions. A state without any does not have the
+// field.
 func (l *Learner) pendingFields(f *state.Fields) {
 	if f.Decoding() {
 		l.pending = nil
@@ -99,8 +99,8 @@ func (l *Learner) pendingFields(f *state.Fields) {
 	if !f.Next("pending") && (f.Decoding() || len(l.pending) == 0) {
 		return
 	}
-	// Of each: whether there are scores of a version, and then a pair for each expert, of
-	// whether there is a score and the score.
+	// For each: f, whether there are scores of a version, and for each expert, now and in the
+	// version, whether it has a score and the score.
 	n := len(l.experts)
 	var seqs, machines []uint64
 	var numbers []float64

@@ -9,80 +9,80 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// A subscriber predicts with the version that was published last. The experts' scores are
-// as old as that version then, and an expert that is the best one while it learns can be
-// the worst one a thousand examples later. So what is published has calibrations and
-// weights of its own. An expert is calibrated by its scores for the next example, as it
-// learns: scores grow with what it has learned, and those of a version would come too
-// late. What age does to these log odds, and the weights, are learned from the scores that
-// the experts of the latest version gave to the examples since.
+// A subscriber predicts with the latest published version. Its experts stopped learning when
+// it was published, and an expert that is best while it learns can be worst a thousand
+// examples later. So published models have their own calibrations and weights. An expert is
+// calibrated on its scores for the next example, while it learns: its scores grow as it
+// learns, and scores of an old version would lag behind. The effect of age on these log odds,
+// and the weights, are learned from scores that the latest version's experts gave to the
+// examples since.
 //
-// As the learner must be a function of the stream, its versions are not those that
-// happen to be published: one is taken at 64 examples, at each doubling while that is
-// less than the interval between versions, and then at multiples of the interval.
+// The learner must be a function of the stream, so its versions are not the ones that happen
+// to be published. It takes a version at 64 examples, at each doubling up to the publishing
+// interval, and then at multiples of the interval.
 //
-// Several rules propose weights, which are frozen for the life of a version.
-// The rules are judged by the log loss of their frozen weights, which is what a
-// subscriber would have seen, and mixed by a Hedge that counts each version alike.
+// Several rules propose weights, which are frozen during the life of a version. A rule's loss
+// is the log loss of its frozen weights, as a subscriber would have seen it. A Hedge mixes
+// the rules and counts all versions equally.
 //
-// Some experts come later than others. As long as a version does not have an expert, it is
-// taken to lose what the leader loses. The rule that stands for it has no weight, and is taken
-// to lose what the others lose in the mean (as specialists do: Freund, Schapire, Singer,
-// Warmuth, "Using and combining predictors that specialize", STOC 1997).
+// Experts start at different times. While a version lacks an expert, the expert is charged the
+// loss of the leader, and the rule that follows it has no weight and is charged the mean loss
+// of the other rules (specialists: Freund, Schapire, Singer, Warmuth, "Using and combining
+// predictors that specialize", STOC 1997).
 const (
-	defaultEvery = 2500 // examples between versions, where the trainer does not say
+	defaultEvery = 2500 // examples between versions, if the trainer does not say
 	firstVersion = 64
 
-	effective   = 250   // examples that a version counts as, at most: they depend on one another
-	nextForget  = .001  // of calibrations
-	ageForget   = .0005 // of what age does to log odds
-	agePrior    = 200   // examples by which age does nothing to those of an expert
-	ageSpread   = .01   // of the stack's weights
+	effective   = 250   // examples that a version counts as, at most: losses within a version are correlated
+	nextForget  = .001  // forgetting rate of the calibrations
+	ageForget   = .0005 // forgetting rate of the effect of age
+	agePrior    = 200   // weight, in examples, of the prior that age changes nothing
+	ageSpread   = .01   // prior variance of the stack's weights
 	lossKeep    = .9999 // discount of an expert's losses, per example
-	poolRate    = .03   // of the Hedge over rules
+	poolRate    = .03   // learning rate of the Hedge over rules
 	poolKeep    = .98   // discount of the rules' losses, per version
-	doublingFor = .5    // while versions grow older: short lives say little about longer ones
-	aloneMost   = .01   // the growing SVM is published alone if that costs at most so much of the best rule's loss, and of its gain on the classes' rates
-	aloneAfter  = 8     // versions
+	doublingFor = .5    // discount while intervals still double: short lives say little about longer ones
+	aloneMost   = .01   // the growing SVM is published alone if that costs at most this share of the best rule's loss, and of its gain over the class rates
+	aloneAfter  = 8     // versions before that is considered
 )
 
 // The rules that propose weights.
 const (
-	ruleOwn    = iota // the trainer's own stack
-	ruleShare         // the trainer's own weights by fixed share, of probabilities
+	ruleOwn    = iota // the stack for the next example
+	ruleShare         // fixed share for the next example, on probabilities
 	ruleLeader        // the expert with the least loss
-	ruleStack         // logistic regression on the experts' log odds
-	ruleSlow          // the mean of the slow experts
-	ruleLong          // the experts that remember longest, each by itself
+	ruleStack         // a stack learned at age
+	ruleSlow          // the plain mean of the slow experts
+	ruleLong          // single experts that remember longest
 	ruleLinear
 	ruleKernel
 	numRules
 )
 
-// A stream that jumps makes versions wrong that were sure. How far the log odds that are
-// published may be from those of the classes' rates is learned like the rules: caps[0]
-// stands for all of the distance f, c for c tanh(f/c), and a last one for none of it. The
-// first one has an advantage that grows with the number of versions: a few versions that
-// were right say little about the next one.
+// After a jump in the stream, a confident version is badly wrong. So the distance d of the
+// published log odds from those of the class rates is capped, and the caps are weighted by
+// a Hedge too: caps[0] stands for d itself, each further c for c tanh(d/c), and a last one
+// for 0. The first has an advantage that grows with the number of versions: a few versions
+// that were right say little about the next one.
 //
-// Nothing is forgotten here, and the rate of the Hedge falls as it errs (AdaHedge: de Rooij,
-// van Erven, Grünwald, Koolen, "Follow the leader if you can, Hedge if you must", JMLR 15,
-// 2014). As the log loss is convex in log odds, what is published is no worse than the
-// classes' rates in the long run, whatever the stream.
+// This Hedge forgets nothing, and its rate falls as it errs (AdaHedge: de Rooij, van Erven,
+// Grünwald, Koolen, "Follow the leader if you can, Hedge if you must", JMLR 15, 2014). The
+// log loss is convex in log odds, so in the long run published versions are no worse than
+// the class rates, on any stream.
 var caps = [...]float64{0, 4, 3, 2, 1.5, 1, 0.5}
 
 const (
-	capPrior  = 3 // the advantage, in nats, at most
-	capDoubt  = 3 // versions without which there is no advantage, and each nat of it takes as many more
+	capPrior  = 3 // largest advantage, in nats
+	capDoubt  = 3 // versions before there is an advantage, and for each further nat
 	numCaps   = len(caps) + 1
 	numJudged = numRules + numCaps
 )
 
-// judged is a number for each rule and each cap.
+// judged holds a number for each rule and each cap.
 type judged [numJudged]float64
 
-// capped returns the mean of f as capped, by the weights of the caps. The weight of the last
-// one does not matter.
+// capped returns the weighted mean over caps of the capped distance f. The last cap
+// contributes 0.
 func capped(f float64, weights []float64) float64 {
 	sum := float64(weights[0] * f)
 	for i, c := range caps[1:] {
@@ -98,8 +98,8 @@ func tanh(x float64) float64 {
 
 var ruleExperts = [numRules]string{ruleLong: "dsg", ruleLinear: "o0.5", ruleKernel: "m"}
 
-// proposal is what a rule proposes for a version: weights of the experts and a constant,
-// last.
+// proposal holds the weights that a rule proposes for a version: one for each expert and, last,
+// the constant.
 type proposal []float64
 
 // published learns the weights of published versions.
@@ -109,25 +109,25 @@ type published struct {
 	names   map[string]int
 
 	calibrators [][]*calibrator // for the next example, by lane
-	ageing      []shrinker      // of an expert's log odds, at age
-	stack       *stack          // at age
-	losses      []float64       // of each expert's log odds, discounted
-	shrink      shrinker        // of the trainer's own log odds, at age
-	rules       judged          // discounted losses of the rules, and losses of the caps
-	weight      float64         // of the rules' losses: examples, discounted
-	gap         float64         // by which the mean loss of caps was above their mixture's so far
+	ageing      []shrinker      // effect of age on each expert's log odds
+	stack       *stack          // learned at age
+	losses      []float64       // log loss of each expert at age, discounted
+	shrink      shrinker        // effect of age on the log odds for the next example
+	rules       judged          // discounted losses of the rules, and losses of the caps in full
+	weight      float64         // examples behind the rules' losses, discounted
+	gap         float64         // sum of the mixability gaps of the caps' Hedge
 
 	// The latest version.
-	versions  uint64           // taken so far
-	began     uint64           // examples when it was taken
-	next      uint64           // examples at which the next one is due
-	own, aged [][]*calibration // as frozen, by lane
-	plain     [][]*calibration // as aged, without ageing
-	center    []float64        // log odds by the classes' rates, by lane
+	versions  uint64           // number of versions so far
+	began     uint64           // examples when it began
+	next      uint64           // examples when the next one is due
+	own, aged [][]*calibration // frozen, by lane
+	plain     [][]*calibration // like aged, without the effect of age
+	center    []float64        // log odds of the class rates, by lane
 	shrunk    shrinker
 	proposals [numRules]proposal
-	sums      judged    // losses in the life of the version
-	mix       []float64 // weights of the rules and caps, as frozen
+	sums      judged    // losses during this version
+	mix       []float64 // frozen weights of the rules and caps
 	count     float64
 
 	now     [][]*calibration // scratch, by lane
@@ -153,7 +153,7 @@ func newPublished(every, lanes int, experts []entry) *published {
 	return p
 }
 
-// grow adds lanes up to so many.
+// grow adds lanes until there are as many as lanes.
 func (p *published) grow(lanes int) {
 	n := len(p.experts)
 	fresh := newCalibrators(lanes-len(p.calibrators), n)
@@ -168,10 +168,10 @@ func (p *published) grow(lanes int) {
 	p.x, p.f, p.g, p.p = newRows(lanes, n+1), make([]float64, lanes), make([]float64, lanes), make([]float64, lanes)
 }
 
-// life is the number of examples that the present version is for.
+// life is the number of examples between this version and the next.
 func (p *published) life() float64 { return float64(p.next - p.began) }
 
-// mixing is a mean of probabilities.
+// mixing is a weighted mean of probabilities.
 type mixing struct{ sum, weights float64 }
 
 func (m *mixing) add(weight, logOdds float64) {
@@ -187,16 +187,16 @@ func (m *mixing) logOdds() float64 {
 	return linear.Log(p / (1 - p))
 }
 
-// learn takes note of what the experts of the latest version predicted for an example of
-// label y, 1 or 0, or of class y, of such a weight; nil where there was no version.
+// learn updates everything with the scores of the latest version's experts for an example,
+// nil if there was no version. y is 1 or 0, or the class number.
 func (p *published) learn(scores [][]score, y int, weight float64) {
 	if scores == nil || p.versions == 0 {
 		return
 	}
 	w := weight * min(1, effective/p.life())
-	// The rules, as they were frozen.
+	// Losses of the frozen rules.
 	x := logOddsOf(p.x, scores, p.own)
-	own, f := p.p, p.f // f is of the mixture
+	own, f := p.p, p.f // f: log odds of the mixture
 	clear(f)
 	var mean float64
 	judge := func(r int, g []float64) {
@@ -251,7 +251,7 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 		p.sums[numRules+i] += float64(weight * logLoss(p.g, y))
 	}
 	p.count += weight
-	// What the next version will have.
+	// Learn weights for the next version, with present calibrations.
 	for k, lane := range p.now {
 		for e, c := range lane {
 			*c = p.calibration(k, e)
@@ -285,7 +285,7 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 	}
 }
 
-// expertOf returns the expert that a rule stands for; -1: none.
+// expertOf returns the expert that a rule follows; -1 if it is not a single expert.
 func (p *published) expertOf(rule int) int {
 	if e, ok := p.names[ruleExperts[rule]]; ok {
 		return e
@@ -293,23 +293,23 @@ func (p *published) expertOf(rule int) int {
 	return -1
 }
 
-// calibration returns that of an expert as it is to be published.
+// calibration returns an expert's calibration for publishing: with the effect of age.
 func (p *published) calibration(lane, e int) calibration {
 	c, s := p.calibrators[lane][e].calibration, &p.ageing[e]
 	c.slope, c.outer, c.offset = float64(s.slope*c.slope), float64(s.slope*c.outer), s.of(c.offset, p.center[lane])
 	return c
 }
 
-// due reports whether a version is to be taken after so many examples.
+// due reports whether the next version is due.
 func (p *published) due(examples uint64) bool { return examples >= p.next }
 
-// startVersion takes note of a version after so many examples. own are the trainer's calibrations
-// and stack, center the log odds of the classes by their rates; place has the member of each
-// expert in this version, -1 for one that is not there.
+// startVersion begins a version after the given number of examples. own and stack are those
+// for the next example, center holds the log odds of the class rates, and place the member of
+// each expert in the version, -1 if it is missing.
 func (p *published) startVersion(examples uint64, own [][]*calibrator, stack *stack, shares, center []float64, place []int) {
 	p.endVersion()
 	if p.versions == 0 {
-		// There is nothing to go by but the trainer's own weights.
+		// Nothing has been learned at age yet.
 		copy(p.stack.w, stack.w)
 	}
 	p.versions++
@@ -336,7 +336,7 @@ func frozen(list [][]*calibrator) [][]*calibration {
 	return out
 }
 
-// endVersion adds the losses of the version that ends to the records.
+// endVersion adds the losses during the version to the totals.
 func (p *published) endVersion() {
 	if p.count == 0 {
 		return
@@ -370,13 +370,13 @@ func (p *published) endVersion() {
 	p.sums, p.count = judged{}, 0
 }
 
-// capRate is the rate of the Hedge over caps.
+// capRate is the learning rate of the Hedge over caps.
 func (p *published) capRate() float64 { return 1 / (1/poolRate + p.gap/capSpan) }
 
 // capSpan is ln of the number of caps.
 const capSpan = 2.0794415416798357
 
-// afterVersion returns p as it will be once the present version has ended.
+// afterVersion returns p as if the present version ended now.
 func (p *published) afterVersion() *published {
 	q := *p
 	q.losses = slices.Clone(p.losses)
@@ -384,7 +384,7 @@ func (p *published) afterVersion() *published {
 	return &q
 }
 
-// propose returns what the rules propose now, where the latest version has the experts of place.
+// propose returns the proposals of all rules for a version with the experts of place.
 func (p *published) propose(own *stack, shares []float64, place []int) (out [numRules]proposal) {
 	n := len(p.experts)
 	for r := range out {
@@ -416,8 +416,8 @@ func (p *published) propose(own *stack, shares []float64, place []int) (out [num
 	return out
 }
 
-// mixture returns the weights of the rules, which sum to 1, and those of the caps, which do
-// too.
+// mixture returns the weights of the rules, which sum to 1, then those of the caps, which
+// also sum to 1.
 func (p *published) mixture(place []int) []float64 {
 	losses, rate := p.rules, p.capRate()
 	for r := range numRules {
@@ -426,7 +426,7 @@ func (p *published) mixture(place []int) []float64 {
 		}
 	}
 	if len(p.x) > 1 {
-		losses[ruleShare] = math.MaxFloat64 // there is no such rule
+		losses[ruleShare] = math.MaxFloat64 // the rule is for two classes only
 	}
 	advantage := min(capPrior, float64(p.versions)/capDoubt-1)
 	for i := range losses[numRules+1:] {
@@ -449,8 +449,8 @@ func hedge(losses []float64, rate float64) []float64 {
 	return w
 }
 
-// publish sets the terms of a lane of a version to be published now. place has the member of
-// each expert, -1 for one that is not there, latest that in the latest version.
+// publish sets the terms of m, one lane of a version to publish now. place holds the member
+// of each expert in m, -1 if it is missing; latest does so for the latest version.
 func (p *published) publish(m *ensemble, lane int, place, latest []int, own []*calibrator, stack *stack, shares []float64, center float64) {
 	p = p.afterVersion()
 	rules, proposals := p.mixture(latest), p.propose(stack, shares, latest)
@@ -475,7 +475,7 @@ func (p *published) publish(m *ensemble, lane int, place, latest []int, own []*c
 	}
 }
 
-// alone returns the expert that is good enough to be published alone, if there is one.
+// alone returns the expert that may be published alone, if it is good enough.
 func (p *published) alone() (e int, ok bool) {
 	if p.versions < aloneAfter {
 		return 0, false
@@ -483,7 +483,7 @@ func (p *published) alone() (e int, ok bool) {
 	p = p.afterVersion()
 	e = p.names[ruleExperts[ruleKernel]]
 	best := slices.Min(p.rules[:numRules])
-	rates := best * (p.rules[numJudged-1] / p.rules[numRules]) // what the classes' rates lose, by the caps
+	rates := best * (p.rules[numJudged-1] / p.rules[numRules]) // loss of the class rates, estimated from the caps
 	return e, p.rules[ruleKernel]-best <= float64(aloneMost*min(best, rates-best))
 }
 
@@ -508,7 +508,7 @@ func (p *published) fields(f *state.Fields) {
 		}
 		copy(p.rules[:], rules)
 	}
-	// States of earlier versions have calibrations at age instead, to which age does nothing.
+	// States written by earlier programs have calibrations learned at age instead.
 	if !f.Decoding() || f.Next("ageing") {
 		for e := range p.ageing {
 			f.Group("ageing", p.ageing[e].fields)
@@ -535,7 +535,7 @@ func (p *published) fields(f *state.Fields) {
 		}
 	}
 	for r := range p.proposals {
-		if before && (r == ruleStack || r == ruleLong) { // here stood one that is gone
+		if before && (r == ruleStack || r == ruleLong) { // a removed rule stood here
 			f.Float64s("proposal", new([]float64))
 		}
 		f.Float64s("proposal", (*[]float64)(&p.proposals[r]))
@@ -556,8 +556,8 @@ func (p *published) fields(f *state.Fields) {
 	}
 }
 
-// withoutGone leaves two rules of earlier versions out of a list for all rules and caps: a
-// Hedge over experts, and the rates of the classes.
+// withoutGone removes two rules of earlier programs from a list over rules and caps: a Hedge
+// over experts, and the class rates.
 func withoutGone(list []float64) []float64 {
 	if len(list) != numJudged+2 {
 		return list

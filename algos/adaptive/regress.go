@@ -8,10 +8,10 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// numberExperts returns the experts of a regression, in the order of predictions and
-// weights. Machines are kernel ridge regressions whatever the loss, which is that of the
-// other experts and of the weights; the growing one slides once it holds as many examples
-// as it may.
+// numberExperts returns the experts of a regression, in the order of predictions and weights.
+// Kernel learners are kernel ridge regressions for either loss; the loss option applies to
+// the other experts and the weights. The growing one drops its oldest examples once it is
+// full.
 func (l *Learner) numberExperts() []entry {
 	list := make([]entry, 0, 24)
 	for _, i := range [...]int{growing, k64, k256, k1024} {
@@ -35,37 +35,36 @@ func (l *Learner) numberExperts() []entry {
 }
 
 // numbers weights the experts of a regression. Fixed share and recursive least squares
-// propose weights for the next example, and a fixed share mixes the proposals. All weights
-// sum to 1, so that a prediction does not depend on the origin and scale of the numbers.
+// propose weights for the next example, and a second fixed share mixes the proposals. All
+// weights sum to 1, so predictions do not depend on the origin and scale of the labels.
 //
-// What is published has weights of its own, since the best weights for a version are not
-// always those for the next example. A slow Hedge mixes four proposals: the weights for the
-// next example, their fixed share, a fixed share that has learned from what the experts of
-// versions predicted in their lives, and the mean of the numbers. It judges the proposals
-// that were frozen with the latest version. It starts near the first two, which are good as
-// soon as there is a version. The mean bounds the errors where nothing that is learned lasts
-// as long as a version.
+// Published versions have their own weights, since those for the next example are not always
+// best for them. A slow Hedge mixes four proposals: the weights for the next example, their
+// fixed share alone, a fixed share learned from the predictions of versions during their
+// lives, and the mean label. It judges the proposals frozen with the latest version. It
+// starts near the first two, which are good from the first version on. The mean bounds the
+// error where nothing that is learned stays true for the life of a version.
 type numbers struct {
-	labels           *labels // so far
+	labels           *labels // statistics so far
 	share, rules     *average
 	stack            squares
-	agedShare, hedge *average // of what is published
+	agedShare, hedge *average // for published versions
 	every            uint64
-	began            uint64 // examples when the latest version was taken; 0: there is none
-	next             uint64 // examples at which the next one is due
+	began            uint64 // examples when the latest version began; 0: none yet
+	next             uint64 // examples when the next one is due
 	frozen           [][]float64
 
 	f []float64 // scratch: the experts' predictions
 }
 
-// Of what is published: an example counts little, since those of one version's life depend
-// on one another.
+// Rates for published versions. They are low because the errors during a version are
+// correlated.
 const (
-	agedRate  = 0.4  // of its fixed share
-	hedgeRate = 0.03 // of its Hedge
+	agedRate  = 0.4  // of the fixed share learned at age
+	hedgeRate = 0.03 // of the Hedge over proposals
 )
 
-// hedgePrior has the first weights of proposals for a version.
+// hedgePrior holds the initial weights of the proposals for published versions.
 var hedgePrior = []float64{0.48, 0.48, 0.03, 0.01}
 
 func newNumbers(every, experts int, y *labels, absolute bool) *numbers {
@@ -80,7 +79,7 @@ func newNumbers(every, experts int, y *labels, absolute bool) *numbers {
 	}
 }
 
-// mixed returns the weights of the experts that follow from proposals.
+// mixed returns the experts' weights: the proposals, mixed by weights.
 func mixed(rules *average, proposals [][]float64) []float64 {
 	out := make([]float64, len(proposals[0]))
 	for r, v := range rules.weights() {
@@ -91,7 +90,7 @@ func mixed(rules *average, proposals [][]float64) []float64 {
 	return out
 }
 
-// judge updates the weights of rules by what their proposals made of the predictions f.
+// judge updates the weights of rules with the predictions that their proposals make from f.
 func judge(rules *average, f []float64, proposals [][]float64, y, weight float64) {
 	g := make([]float64, len(proposals))
 	for r, p := range proposals {
@@ -103,33 +102,33 @@ func judge(rules *average, f []float64, proposals [][]float64, y, weight float64
 // own returns the proposals for the next example.
 func (m *numbers) own() [][]float64 { return [][]float64{m.share.weights(), m.stack.weights()} }
 
-// weights returns those for the next example.
+// weights returns the experts' weights for the next example.
 func (m *numbers) weights() []float64 { return mixed(m.rules, m.own()) }
 
-// proposals returns those for a version now.
+// proposals returns the proposals for a version that is published now.
 func (m *numbers) proposals() [][]float64 {
 	mean := make([]float64, len(m.f))
 	mean[len(mean)-1] = 1 // as in numberExperts
 	return [][]float64{m.weights(), m.share.weights(), m.agedShare.weights(), mean}
 }
 
-// published returns the weights for a version.
+// published returns the experts' weights for a version that is published now.
 func (m *numbers) published() []float64 { return mixed(m.hedge, m.proposals()) }
 
-// startVersion takes note of a version after so many examples.
+// startVersion begins a version after the given number of examples.
 func (m *numbers) startVersion(examples uint64) {
 	m.began, m.next, m.frozen = examples, min(2*examples, examples-examples%m.every+m.every), m.proposals()
 }
 
-// predict returns the prediction by the experts'.
+// predict returns the prediction, given the experts' scores.
 func (m *numbers) predict(scores []score) float64 {
 	w := shared(m.weights(), func(e int) bool { return scores[e].known() })
 	m.predictions(scores)
 	return m.limits().clip(dot(w, m.f))
 }
 
-// predictions sets f to what the experts predict, within the limits; the mean of the others
-// for those that have no prediction.
+// predictions sets f to the experts' predictions within the limits. An expert without one gets
+// the mean of the others.
 func (m *numbers) predictions(scores []score) {
 	within, mean, n := m.limits(), m.labels.mean, 0.0
 	for e, s := range scores {
@@ -148,8 +147,8 @@ func (m *numbers) predictions(scores []score) {
 	}
 }
 
-// learn updates the weights with y, by the experts' predictions and those of the latest
-// version's, nil if there were none. Nothing is known before the first number.
+// learn updates the weights with label y. scores are the experts' predictions, aged those of the
+// latest version's, nil if there are none. The first label changes nothing.
 func (m *numbers) learn(scores, aged []score, y, weight float64) {
 	if m.labels.n == 0 {
 		return
@@ -169,8 +168,8 @@ func (m *numbers) learn(scores, aged []score, y, weight float64) {
 // known reports whether there is a prediction.
 func (s score) known() bool { return s.ok && s.f-s.f == 0 }
 
-// shared returns the weights of the experts that are there: they share those of the others,
-// which count as the mean of theirs.
+// shared returns the weights of the experts that have predictions; the weight of the others,
+// which predict their mean, is divided among them.
 func shared(w []float64, there func(e int) bool) []float64 {
 	var missing, n float64
 	for e, v := range w {
@@ -216,7 +215,7 @@ func (m *numbers) fields(f *state.Fields) {
 	}
 }
 
-// weighted returns a view of the experts with such weights.
+// weighted returns a view of the experts with weights w.
 func (l *Learner) weighted(w []float64) *ensemble {
 	m, place := l.ensemble()
 	m.limits = l.numbers.limits()
@@ -229,7 +228,7 @@ func (l *Learner) weighted(w []float64) *ensemble {
 	return m
 }
 
-// limits bound predictions: the range of the numbers seen and a tenth of it on either side.
+// limits bounds predictions: the range of the labels so far and a tenth of it on either side.
 type limits struct{ low, high float64 }
 
 func (b *limits) clip(v float64) float64 { return min(max(v, b.low), b.high) }
@@ -257,8 +256,7 @@ func (m *ensemble) limitFields(f *state.Fields) {
 	}
 }
 
-// numbers sets dst to the weighted sums of the members' predictions, which are given by
-// member.
+// numbers sets dst to the weighted sums of predictions, which are given by member.
 func (m *ensemble) numbers(dst []float64, predictions [][]float64) {
 	for i := range dst {
 		f := m.bias
@@ -269,7 +267,7 @@ func (m *ensemble) numbers(dst []float64, predictions [][]float64) {
 	}
 }
 
-// keepSum adds to the heaviest weight what their sum lacks of 1.
+// keepSum adjusts the largest weight so that the weights sum to 1.
 func (m *ensemble) keepSum() {
 	if len(m.terms) == 0 {
 		return

@@ -9,16 +9,16 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// average has weights of predictions by fixed share at several rates. A loss is the
-// squared or absolute error in units of what the weighted mean's own has been of late, at
-// most mostLoss, and the learning rate is half of that at which the weights would be the
-// probabilities of experts with normal (Laplace) errors of that size: the mean of several
-// experts is often better than any of them.
+// average weights predictions by fixed share at several rates. A loss is the squared or
+// absolute error divided by the recent mean loss of the weighted mean, at most mostLoss. The
+// learning rate is half the one that would make the weights posterior probabilities under
+// normal (or Laplace) errors of that size: a mean of several experts is often better than
+// each of them.
 type average struct {
 	absolute bool
 	shares
 	n    float64 // predictions so far
-	loss float64 // their mean loss, of late
+	loss float64 // recent mean loss
 }
 
 const mostLoss = 16
@@ -36,7 +36,7 @@ func errorOf(absolute bool, f, y float64) float64 {
 	return float64((f - y) * (f - y))
 }
 
-// learn updates the weights with y, for which the predictions were f.
+// learn updates the weights with label y and predictions f.
 func (c *average) learn(f []float64, y, weight float64) {
 	c.n++
 	c.loss += float64(max(0.02*min(weight, 1), 1/c.n) * (errorOf(c.absolute, dot(c.weights(), f), y) - c.loss))
@@ -69,9 +69,9 @@ func (c *average) fields(f *state.Fields) {
 //	x = (f − mean(f))/σ, r = (y − mean(f))/σ − ⟨d, x⟩, at most ±3,
 //	k = P x/(φ + xᵀP x), d ← d + r k, P ← (P − k xᵀP)/φ,
 //
-// where σ² is the mean of the squared errors of late. Neither the origin nor the scale of
-// the numbers matters, and one that is far out moves the weights as one at 3σ does. With
-// the absolute loss σ is the mean absolute error, and r at most ±1.
+// where σ² is the recent mean squared error. Neither the origin nor the scale of the labels
+// matters, and an outlier moves the weights no more than an error of 3σ does. With the
+// absolute loss σ is the mean absolute error, and r is at most ±1.
 type squares struct {
 	stack
 	absolute bool
@@ -119,7 +119,7 @@ func (s *squares) learn(f []float64, y, weight float64) {
 	s.limit()
 }
 
-// weights returns those of the predictions.
+// weights returns the weights of the predictions.
 func (s *squares) weights() []float64 {
 	n := float64(len(s.w))
 	var mean float64

@@ -14,7 +14,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// labels are what is known of numbers without features.
+// labels holds statistics of the labels so far.
 type labels struct {
 	n         float64
 	last      float64
@@ -47,18 +47,18 @@ func (y *labels) fields(f *state.Fields) {
 	}
 }
 
-// follower is a linear expert for numbers.
+// follower is a linear expert of a regression.
 type follower struct {
 	onePass
 	absolute bool
-	labels   *labels // so far
+	labels   *labels // statistics so far
 	begun    bool
 }
 
-// learn updates the weights with z, of which s was predicted. Normalised least
-// mean squares: the step that would bring the prediction to y, times rate; with
-// the absolute loss, by a standard deviation of the labels at most. AdaGrad: in
-// units of that.
+// learn updates the weights with input z, whose prediction was s. By normalised least mean
+// squares it takes rate times the step that would make the prediction y; with the absolute
+// loss the error counts at most one standard deviation of the labels. AdaGrad steps are in
+// units of that standard deviation.
 func (e *follower) learn(z stream.Vec, s, y, weight float64) {
 	if !e.begun {
 		e.begun, e.b = true, y
@@ -82,7 +82,7 @@ func (e *follower) learn(z stream.Vec, s, y, weight float64) {
 	if unit == 0 {
 		return
 	}
-	r = min(max(r/unit, -1e6), 1e6) // there may be nothing but rounding in unit
+	r = min(max(r/unit, -1e6), 1e6) // unit may be mere rounding
 	if e.absolute {
 		r = math.Copysign(1, r)
 	}
@@ -111,15 +111,15 @@ func (e *follower) fields(f *state.Fields) {
 	e.onePass.fields(f)
 }
 
-// constantNumber predicts the same for all examples: the last number or the mean.
+// constantNumber predicts the same for all examples: the last label or the mean label.
 type constantNumber struct {
 	unbatched
 	labels *labels
-	value  *float64 // of labels
+	value  *float64 // points into labels
 }
 
 func (e *constantNumber) predict(*input) score      { return score{*e.value, e.labels.n > 0} }
-func (e *constantNumber) learn(*input, score) error { return nil } // Learner.one
+func (e *constantNumber) learn(*input, score) error { return nil } // see Learner.predictAndLearn
 func (e *constantNumber) fields(*state.Fields)      {}             // numbers
 
 func (e *constantNumber) function() function {
@@ -129,17 +129,17 @@ func (e *constantNumber) function() function {
 	return constant(*e.value)
 }
 
-// fitted is learner online at one rate, or learner ridge: a linear function of the inputs
-// or of random features. It begins when there are some examples, and takes numbers in
-// units of their standard deviation then, so that their scale does not matter. Unlike the
-// linear experts of the panel, ridge remembers all examples alike, so its function is
-// still good long after it was published.
+// fitted is learner online at one rate, or learner ridge: a linear function of the inputs or
+// of random features. It starts after a few examples, and divides labels by their standard
+// deviation at that time, so that their scale does not matter. Unlike the panel's linear
+// experts, ridge weights all examples equally, so its function is still good long after it
+// was published.
 type fitted struct {
 	panel        *Learner
 	form         form
 	rate         string         // of online; empty: ridge
-	l            algos.Learner  // nil: none yet
-	line         linearFunction // of l, in units of the numbers
+	l            algos.Learner  // nil: not started
+	line         linearFunction // function of l, in units of the labels
 	center, unit float64
 }
 
@@ -174,7 +174,7 @@ func (e *fitted) learn(in *input, _ score) error {
 	return err
 }
 
-// draw sets the function to that of the learner.
+// draw copies the learner's function to line.
 func (e *fitted) draw() {
 	m := e.l.Model().(*model.Linear)
 	w := m.Weights()
@@ -185,7 +185,7 @@ func (e *fitted) draw() {
 	e.line.form, e.line.b = e.form, e.center+float64(e.unit*m.Bias())
 }
 
-// step lets it begin.
+// step starts the learner when there are enough examples.
 func (e *fitted) step(context.Context, uint64) error {
 	n, sd := e.panel.sizes.first, e.panel.labels.sd()
 	if e.l != nil || e.panel.detector.Seen() < uint64(n) || !(sd > 1e-9*math.Abs(e.panel.labels.mean)) || e.rate == "" && e.panel.inputs.wide || e.form == onPhi && e.panel.fourier == nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// target is what a machine learns: classes, or numbers, of which it takes the mean
-// away.
+// target says what a kernel learner learns: classes, or numbers, from which it subtracts
+// their mean.
 type target struct {
 	number bool
 	center float64
 }
 
-// fit sets the mean from a machine's examples.
+// fit sets the mean from the learner's examples.
 func (t *target) fit(xs []*stream.Example) {
 	if !t.number {
 		return
@@ -41,7 +41,7 @@ func (t *target) fields(f *state.Fields) {
 	}
 }
 
-// diagonal is what is added to K's diagonal: with it the window maximises
+// diagonal is added to element i of K's diagonal. With it the window maximises
 //
 //	Σ_i y_i a_i − ½ a'(K + W⁻¹/C)a,
 //
@@ -53,7 +53,7 @@ func (w *window) diagonal(i int) float32 {
 	return 0
 }
 
-// ridge adds the diagonal.
+// ridge adds diagonal to K.
 func (w *window) ridge() {
 	if w.target.number {
 		for i := range w.y {
@@ -62,7 +62,7 @@ func (w *window) ridge() {
 	}
 }
 
-// ascend moves the coefficients towards the maximum after n examples have come.
+// ascend moves the coefficients towards the maximum after n new examples.
 func (w *window) ascend(pairs, n int) {
 	if w.target.number {
 		w.descend(cgSteps)
@@ -73,11 +73,11 @@ func (w *window) ascend(pairs, n int) {
 
 const (
 	cgSteps  = 40   // most steps of conjugate gradients at a time
-	cgEnough = 1e-3 // residual, by the size of the labels, that is as good as none
-	cgRank   = 128  // most points that the preconditioner is made of
+	cgEnough = 1e-3 // residual, relative to the labels' size, that is small enough
+	cgRank   = 128  // rank of the preconditioner
 )
 
-// descend takes steps of conjugate gradients on (K + I/C) a = y from where a is.
+// descend takes conjugate gradient steps on (K + I/C) a = y from the present a.
 func (w *window) descend(limit int) {
 	a, r := w.box.A, w.box.G
 	enough := cgEnough * cgEnough * vec.Dot64(w.y, w.y)
@@ -112,7 +112,7 @@ func (w *window) descend(limit int) {
 	}
 }
 
-// lowRank is LL' + dI, which is near K + I/C.
+// lowRank is LL' + dI, an approximation of K + I/C.
 type lowRank struct {
 	d       float64
 	columns [][]float64  // of L
@@ -120,8 +120,8 @@ type lowRank struct {
 	c       []float64    // scratch
 }
 
-// precondition makes a lowRank from a pivoted Cholesky factorisation of K that
-// ends after rank points, or when the others add nothing.
+// precondition makes a lowRank by pivoted Cholesky factorisation of K. It ends after rank
+// points, or when the remaining diagonal is negligible.
 func (w *window) precondition(rank int) *lowRank {
 	n := len(w.y)
 	l := &lowRank{d: float64(float32(1 / w.c))}
@@ -182,7 +182,7 @@ func (l *lowRank) solve(z, r []float64) {
 	}
 }
 
-// chooseNumber is choose for numbers: of options the ones with the least squared error.
+// chooseNumber is choose for regression: it takes the options with the least squared error.
 func chooseNumber(xs []*stream.Example, t target, wide bool, seed uint64) choice {
 	xs = xs[max(0, len(xs)-block):]
 	n := 2 * len(xs) / 3

@@ -9,14 +9,14 @@ import (
 // alphas are the rates at which the best expert is assumed to change.
 var alphas = [...]float64{1. / 30, 1. / 300, 1. / 3000, 1. / 30000}
 
-const metaRate = 1. / 500 // at which the best of these is
+const metaRate = 1. / 500 // rate at which the best of alphas is assumed to change
 
-// shares are weights of experts by fixed share at several rates, and of these by
-// their record (Herbster and Warmuth, "Tracking the best expert", 1998; Monteleoni
-// and Jaakkola, learn-α). Losses are logarithms of likelihoods, at which the
-// learning rate is 1.
+// shares weights experts by fixed share at several rates, and the rates by their
+// likelihoods (Herbster and Warmuth, "Tracking the best expert", 1998; Monteleoni
+// and Jaakkola, learn-α). Losses are negative log likelihoods and the learning rate
+// is 1.
 type shares struct {
-	prior []float64 // of experts: the first weights, and what is shared out
+	prior []float64 // initial weights of the experts, to which the share goes back
 	w     [len(alphas)][]float64
 	v     [len(alphas)]float64
 }
@@ -30,7 +30,7 @@ func newShares(prior []float64) shares {
 	return c
 }
 
-// weights returns Σ_i v_i w_ie by expert.
+// weights returns Σ_i v_i w_ie for each expert e.
 func (c *shares) weights() []float64 {
 	out := make([]float64, len(c.prior))
 	for i, v := range c.v {
@@ -41,9 +41,9 @@ func (c *shares) weights() []float64 {
 	return out
 }
 
-// learn updates the weights with the experts' likelihoods of an example that
-// counts share: as much less, or more, likely is it that another expert is the
-// best one from then on.
+// learn updates the weights with the experts' likelihoods q of an example with
+// weight share. The probability that the best expert changes is in proportion to
+// share.
 func (c *shares) learn(q []float64, share float64) {
 	var all float64
 	for i, alpha := range alphas {

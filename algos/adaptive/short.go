@@ -2,9 +2,9 @@ package adaptive
 
 import "github.com/streamsvm/streamsvm/algos"
 
-// Short is Spec with sizes that a stream of a few hundred examples runs through:
-// every machine and challenger, cuts, and the end of the longest challenger. It is
-// for fuzzing and simulation.
+// Short is Spec with smaller sizes, for fuzzing and simulation: a stream of a few
+// hundred examples starts every kernel learner, has cuts, and ends the longest
+// challenger.
 var Short = algos.Define(Spec.SpecInfo, nil, func(env algos.Env, o options) (algos.Learner, error) {
 	return newSized(env, o, &short)
 }, decodeAny)

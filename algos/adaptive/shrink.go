@@ -8,16 +8,16 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// ownPrior is how many examples the identity counts as, for the trainer's own log odds.
+// ownPrior is the weight of the identity, in examples, for the log odds of the whole ensemble.
 const ownPrior = 20
 
-// shrinker learns a map m + a (f − m) + c of log odds f, which are too sure when they grow
-// old, by Newton steps on the log loss, with forgetting. m are the log odds of the classes'
-// rates, which is what is left of a prediction that has lost its meaning.
+// shrinker learns a map m + a (f − m) + c of log odds f, which become overconfident with age.
+// It takes Newton steps on the log loss, with forgetting. m are the log odds of the class
+// rates: with a = 0, nothing of an outdated prediction is left but these.
 type shrinker struct {
 	slope, offset float64 // a, c
 	haa, hac, hcc float64 // Hessian, discounted
-	prior         float64 // examples that the identity counts as
+	prior         float64 // weight of the identity, in examples
 }
 
 func newShrinker(prior float64) shrinker {
@@ -28,7 +28,7 @@ func (s *shrinker) of(f, rate float64) float64 {
 	return float64(s.slope*f) + float64((1-s.slope)*rate) + s.offset
 }
 
-// learn takes a step. Of more than two classes there is a slope only.
+// learn takes a step. With more than two classes it learns the slope only.
 func (s *shrinker) learn(f, rates []float64, y int, weight float64) {
 	rate := float64(ageForget * weight)
 	keep := 1 - rate

@@ -14,11 +14,11 @@ import (
 //	p = σ(⟨w, x⟩), h = max(p(1−p), .01), k = P x/(φ + h xᵀP x)
 //	w ← w + (y − p) k, P ← (P − h k xᵀP)/φ
 //
-// The trace of P does not exceed what it was at first: without that, P would grow in
-// directions in which nothing comes.
+// The trace of P is kept at or below its initial value: otherwise P would grow without bound in
+// directions in which no data come.
 type stack struct {
 	keep   float64 // φ
-	spread float64 // of each weight at first: P is spread·I
+	spread float64 // prior variance: P starts as spread·I
 	w      []float64
 	p      []float64 // P, by rows
 
@@ -31,7 +31,7 @@ func newStack(n int, spread, keep float64) *stack {
 	return s
 }
 
-// restart sets P to what it is at first.
+// restart resets P to its initial value.
 func (s *stack) restart() {
 	clear(s.p)
 	for i := range s.w {
@@ -47,9 +47,9 @@ func dot(w, x []float64) float64 {
 	return f
 }
 
-// learn updates the weights with the log odds x of each lane. Of two classes, y is 1 or 0; of
-// more, with the softmax p of ⟨w, x_k⟩ and x̄ = Σ p_k x_k, the gradient is x_y − x̄ and the
-// Hessian Σ p_k (x_k − x̄)(x_k − x̄)ᵀ.
+// learn updates the weights with the log odds x of each lane. With two classes, y is 1 or 0.
+// With more, y is a class number, p the softmax of ⟨w, x_k⟩ and x̄ = Σ p_k x_k; the gradient
+// is x_y − x̄ and the Hessian Σ p_k (x_k − x̄)(x_k − x̄)ᵀ.
 func (s *stack) learn(x [][]float64, y int, weight float64) {
 	p := make([]float64, len(x))
 	mixInto(p, s.w, x)
@@ -83,7 +83,7 @@ func (s *stack) learn(x [][]float64, y int, weight float64) {
 	s.limit()
 }
 
-// limit keeps the trace of P from growing beyond what it was at first.
+// limit scales P down if its trace exceeds its initial value.
 func (s *stack) limit() {
 	var trace float64
 	for i := range s.w {
@@ -97,7 +97,7 @@ func (s *stack) limit() {
 	}
 }
 
-// leastChance is the probability below which a class hardly counts.
+// leastChance is the probability below which a class is left out.
 const leastChance = 1e-3
 
 // observe updates P with a direction x of curvature h.

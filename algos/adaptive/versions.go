@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// ensemble returns a view of the experts, without terms, and the place of each.
+// ensemble returns a view of the experts, without terms, and the member of each, -1 if missing.
 func (l *Learner) ensemble() (m *ensemble, place []int) {
 	m = &ensemble{inputs: &l.inputs, seed: l.env.Seed, fourier: l.fourier}
 	if l.env.Task == algos.Regress {
@@ -40,7 +40,7 @@ func (l *Learner) Model() algos.Model {
 	return l.present(l.mixer, 0).shifted(l.shift())
 }
 
-// present returns a view of the present ensemble, with the weights of a mixer.
+// present returns a view of the present ensemble with the weights of x for the next example.
 func (l *Learner) present(x *mixer, lane int) *ensemble {
 	m, place := l.ensemble()
 	n := len(l.experts)
@@ -61,7 +61,7 @@ func (l *Learner) Published() algos.Model {
 	return l.toPublish(l.mixer, 0, l.place).shifted(l.shift())
 }
 
-// toPublish returns a lane of what is to be published. latest has the member of each expert in
+// toPublish returns one lane of the model to publish. latest holds the member of each expert in
 // the latest version.
 func (l *Learner) toPublish(x *mixer, lane int, latest []int) *ensemble {
 	if x.published.versions == 0 {
@@ -75,7 +75,7 @@ func (l *Learner) toPublish(x *mixer, lane int, latest []int) *ensemble {
 	return m.pruned()
 }
 
-// rate returns the log odds of +1 by the share of the examples so far.
+// rate returns the log odds of +1 for its rate so far.
 func (l *Learner) rate() float64 {
 	for _, e := range l.experts {
 		if b, ok := e.expert.(*baseRate); ok && b.n > 0 {
@@ -85,11 +85,11 @@ func (l *Learner) rate() float64 {
 	return 0
 }
 
-// Calibrated implements algos.Publisher: decisions are log odds and what weights of classes
-// add.
+// Calibrated implements algos.Publisher: decisions are log odds plus the shift by class
+// weights.
 func (l *Learner) Calibrated() (shift float64, ok bool) { return l.shift(), l.numbers == nil }
 
-// nextVersion returns after how many examples a version is due; 0: never.
+// nextVersion returns the number of examples at which a version is due; 0: never.
 func (l *Learner) nextVersion() uint64 {
 	switch {
 	case l.numbers != nil:
@@ -100,7 +100,7 @@ func (l *Learner) nextVersion() uint64 {
 	return 0
 }
 
-// endBatch takes a version, if one is due.
+// endBatch starts a version, if one is due.
 func (l *Learner) endBatch() error {
 	examples := l.detector.Seen()
 	if next := l.nextVersion(); next == 0 || examples < next {
@@ -117,8 +117,9 @@ func (l *Learner) endBatch() error {
 	return nil
 }
 
-// makeVersion makes a version of the present experts. It shares what depends on features
-// alone with that of a learner that has seen the same examples, if there is one.
+// makeVersion keeps a copy of the present experts as the latest version. other, which may be
+// nil, is the version of a learner that has seen the same examples: inputs and points are
+// shared with it.
 func (l *Learner) makeVersion(other *ensemble) error {
 	m, place := l.ensemble()
 	near := m.near
@@ -131,7 +132,7 @@ func (l *Learner) makeVersion(other *ensemble) error {
 			m.members[k].function = constant(0)
 		}
 	}
-	data, err := m.AppendBinary(nil) // a copy of what changes
+	data, err := m.AppendBinary(nil) // copies what may change
 	if err == nil {
 		m, err = decodeEnsemble(data)
 	}
@@ -150,7 +151,7 @@ func (l *Learner) makeVersion(other *ensemble) error {
 	return err
 }
 
-// fixed reports whether the function is an expansion, which is not changed once it is made.
+// fixed reports whether the function is a kernel expansion, which is immutable.
 func (e member) fixed() bool {
 	k, ok := e.function.(*kernelFunction)
 	if ok {
@@ -159,8 +160,8 @@ func (e member) fixed() bool {
 	return ok
 }
 
-// versionScores returns the scores of the latest version for a batch, by example and expert;
-// nil while there is none. Their inputs are b, if that is not nil.
+// versionScores returns the latest version's scores by example and expert, nil if there is no
+// version. b holds the inputs for xs; if nil, they are computed.
 func (l *Learner) versionScores(xs []stream.Vec, b *inputBatch) [][]score {
 	if l.version == nil {
 		return nil

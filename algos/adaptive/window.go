@@ -19,43 +19,43 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// window is a kernel SVM on the newest examples, few enough that all kernel
-// values between them are kept. It maximises
+// window is a kernel SVM on the newest examples, which are few enough to keep all
+// kernel values between them. It maximises
 //
 //	Σ_i y_i a_i − ½ a'Ka,   0 ≤ y_i a_i ≤ C w_i,
 //
 // the dual of ½‖f‖² + C Σ_i w_i max(0, 1 − y_i f(x_i)), by pairs of coefficients. New
-// examples take the places of the oldest ones and begin with a = 0; the others
-// stay where they were, which is near the maximum.
+// examples replace the oldest ones and start with a = 0; the other coefficients are
+// kept, which is a start near the maximum.
 type window struct {
-	size    int // most examples
+	size    int // limit in examples
 	c       float64
 	target  target
 	basis   *kernel.Basis
-	y       []float64 // of numbers, less the target's mean
+	y       []float64 // labels; of a regression, minus the target's mean
 	weight  weight.List
 	box     hinge.Box
-	room    int               // points for which there is memory
-	next    int               // place of the oldest example, once all are taken
+	room    int               // capacity in points
+	next    int               // index of the oldest example, once the window is full
 	pending []*stream.Example // since the last step
 	evals   int64
 
-	model *expansion.Expansion // nil: to be made
-	at    []int                // scratch: places of new examples
+	model *expansion.Expansion // nil: out of date
+	at    []int                // scratch: indices of new examples
 }
 
 const (
-	pairsEach = 8    // pairs a new example may move
-	pairsAll  = 10   // pairs, per example, when all are new
-	enough    = 0.02 // violation of a condition, in units of the margin, that is as good as none
-	ticks     = 16   // steps in which a window is replaced, if they are not closer than ticks
+	pairsEach = 8    // pair updates per new example
+	pairsAll  = 10   // pair updates per example when all are new
+	enough    = 0.02 // tolerated violation of an optimality condition, in units of the margin
+	ticks     = 16   // steps per replacement of the whole window, but no closer than ticks
 )
 
 func newWindow(size int, c float64, f kernel.Func, t target) *window {
 	return &window{size: size, c: c, target: t, basis: kernel.New(f)}
 }
 
-// bounds returns those of coefficient i.
+// bounds returns the bounds of coefficient i.
 func (w *window) bounds(i int) (lo, hi float64) {
 	c := w.c * w.weight.At(i)
 	switch {
@@ -67,10 +67,10 @@ func (w *window) bounds(i int) (lo, hi float64) {
 	return -c, 0
 }
 
-// row returns the kernel values of a point with all.
+// row returns the kernel values of point i with all points.
 func (w *window) row(i int) []float32 { return w.box.Gram[i*w.box.Stride:][:len(w.y)] }
 
-// fill learns from the examples, of which there are no more than the size.
+// fill learns from the examples, at most size of them.
 func (w *window) fill(xs []*stream.Example) {
 	for _, x := range xs {
 		w.basis.Append(x.X)
@@ -84,10 +84,10 @@ func (w *window) fill(xs []*stream.Example) {
 	w.ascend(pairsAll, len(xs))
 }
 
-// gram computes all kernel values, with room for n points.
+// gram computes all kernel values, with capacity for n points.
 func (w *window) gram(n int) {
 	w.room = n
-	w.box.Stride = n + line // not a power of two: columns would share cache sets
+	w.box.Stride = n + line // avoids a power of two: columns would share cache sets
 	w.box.Gram = room(w.box.Gram, n*w.box.Stride)
 	all := make([]int32, len(w.y))
 	for i := range all {
@@ -100,19 +100,19 @@ func (w *window) gram(n int) {
 
 const (
 	line       = 16  // kernel values in a cache line
-	columnRows = 128 // rows, the lines of which stay in the cache while columns are written
+	columnRows = 128 // rows whose cache lines stay cached while columns are written
 )
 
-// add takes an example in. It is learned from in the next step.
+// add takes an example, to be learned from in the next step.
 func (w *window) add(x *stream.Example) { w.pending = append(w.pending, x) }
 
-// step learns from the examples pending, once there are enough of them.
+// step learns from the pending examples, once there are enough of them.
 func (w *window) step() {
 	if len(w.pending) < max(tick, len(w.y)/ticks/tick*tick) {
 		return
 	}
 	for rest := w.pending; len(rest) > 0; {
-		n := min(len(rest), w.size) // a place is taken once at a time
+		n := min(len(rest), w.size) // an index is replaced once per call
 		w.replace(rest[:n])
 		rest = rest[n:]
 	}
@@ -121,8 +121,8 @@ func (w *window) step() {
 	w.pending, w.model = w.pending[:0], nil
 }
 
-// replace puts new examples, with coefficients of 0, where there is room or the
-// oldest ones are.
+// replace adds new examples with coefficients 0, in free space or in place of the
+// oldest ones.
 func (w *window) replace(xs []*stream.Example) {
 	b, sparse := &w.box, w.basis.Sparse()
 	w.at = w.at[:0]
@@ -197,7 +197,7 @@ func (w *window) cross(xs []*stream.Example) {
 	}
 }
 
-// expansion returns the model as of the last step.
+// expansion returns the model after the last step.
 func (w *window) expansion() algos.Model {
 	if w.model == nil {
 		w.model = expansion.New(w.basis, w.box.A, w.target.center)
@@ -225,7 +225,7 @@ func (w *window) fields(f *state.Fields) {
 	w.gram(w.room)
 }
 
-// check refuses what cannot have been stored, and completes the rest.
+// check validates a decoded state and derives the bounds.
 func (w *window) check() error {
 	n, b := len(w.y), &w.box
 	if n < 1 || n > w.size || w.basis.Len() != n || len(b.A) != n || len(b.G) != n || w.room < n || w.room > w.size || w.next < 0 || w.next >= w.size {
@@ -258,20 +258,20 @@ func kernelOf(g float64) kernel.Func {
 	return kernel.Func{Kernel: k, Bias: 1}
 }
 
-// block is the most examples that options are chosen on.
+// block is the largest number of examples for choosing options.
 const block = 1536
 
-// choice are the options of a machine.
+// choice holds the options of a kernel learner.
 type choice struct {
-	c, gamma float64 // gamma 0: a linear kernel
+	c, gamma float64 // gamma 0: linear kernel
 }
 
-// scratch is the memory in which options are tried, which is large.
+// scratch is reused memory for trying options.
 type scratch struct{ gram, cross []float32 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// room returns n numbers, in the memory of s where it suffices, of any values.
+// room returns n numbers with arbitrary values, in the memory of s if that is large enough.
 func room(s []float32, n int) []float32 {
 	if cap(s) < n {
 		return make([]float32, n)
@@ -279,9 +279,9 @@ func room(s []float32, n int) []float32 {
 	return s[:n]
 }
 
-// choose chooses the options: a machine learns from the first two thirds of the
-// newest examples, and its errors on the others count. Of equal ones the first
-// in the order of γ, then C, is taken.
+// choose chooses the options with the fewest errors on the newest third of the last
+// block examples, after training on the two thirds before. Of equal options, the
+// first in the order of γ, then C, wins.
 func choose(xs []*stream.Example, wide bool, seed uint64) choice {
 	xs = xs[max(0, len(xs)-block):]
 	n := 2 * len(xs) / 3
