@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEFECTS = [
     ("dropped-challenger", "the default learner compares with a machine that it has dropped, and cuts to it",
      [("algos/adaptive/adaptive.go", "l.kernels[k.at] != nil && p.scores[e].ok", "true"),
-      ("algos/adaptive/panel.go", "if l.kernels[k64+k] == nil { // a cut to it is impossible", "if false {")]),
+      ("algos/adaptive/panel.go", "if l.kernels[k64+k] == nil { // not started: no cut to it is possible", "if false {")]),
     ("directory-not-synced", "a checkpoint counts as stored before its name is durable",
      [("checkpoint/store.go", "if err := s.fs.SyncDir(s.dir); err != nil {\n\t\t\treturn fmt.Errorf(\"checkpoint: cannot make the snapshot durable",
        "if err := error(nil); err != nil {\n\t\t\treturn fmt.Errorf(\"checkpoint: cannot make the snapshot durable")]),

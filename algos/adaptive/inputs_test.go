@@ -137,10 +137,10 @@ func TestWideInputs(t *testing.T) {
 	}
 }
 
-// TestWaves: products of random features are on average the RBF kernel of width
+// TestFourier: products of random features are on average the RBF kernel of width
 // 4/d plus the product of the inputs by d; 256 of them are off by their Monte
 // Carlo error.
-func TestWaves(t *testing.T) {
+func TestFourier(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for _, dim := range []int{1, 8, 40} {
 		const seeds, pairs = 60, 30
