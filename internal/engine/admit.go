@@ -12,8 +12,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// admission is the state on which it depends whether a record is accepted: the
-// records accepted before it, and the limits of the learner. The preprocessing does
+// admission is the state that decides whether a record is accepted: the records
+// accepted before it, and the limits of the learner. The preprocessing does
 // not matter, since records must be accepted or refused before the warm-up has
 // fitted it.
 type admission struct {
@@ -25,8 +25,8 @@ type admission struct {
 	seen map[int32]struct{}
 }
 
-// limits returns the learner's limits, given that all features are hashed if so
-// configured.
+// limits returns the learner's limits on examples. With hashing, there are none on their
+// features.
 func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits, error) {
 	l, err := cfg.Spec.New(env, options)
 	if err != nil {
@@ -51,8 +51,8 @@ func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits,
 // Admit sets it.Err if the example is well formed but does not fit the stream, the
 // task or the learner: dense examples must agree on their dimension, numbers must
 // be finite and below algos.TooLarge, labels must fit the task, and features must
-// be within the learner's limits. Records must be admitted in order; Consume admits
-// the ones it is given. A new class gets its number here.
+// be within the learner's limits. Records must be admitted in order; Consume does so
+// for its items. A new class gets its number here.
 //
 // This is the only place where an example can be refused. Its record can still
 // become a dead letter here, and has not yet left a trace in preprocessing,
@@ -159,8 +159,7 @@ func below(val []float32, limit float32) bool {
 	return true
 }
 
-// accept records an example within the learner's limits, or returns why the learner
-// does not take it.
+// accept records an example, or returns an error if it exceeds the learner's limits.
 func (g *admission) accept(x *stream.Vec) error {
 	dim := len(x.Val)
 	if n := len(x.Idx); x.Idx != nil { // not Dim, which would copy x

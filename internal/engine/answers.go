@@ -11,15 +11,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// Answer is what the model predicted for a record when it arrived, or just before
-// learning from it if its label came with it. Answers do not influence what is learned.
+// Answer is the model's prediction for a record: when it arrived, or just before it was
+// learned from if it came with its label. Answers do not affect learning.
 type Answer struct {
 	Record stream.Record // without its value
-	// Example has ID, Y, Class and Labelled of the record.
+	// Example has only the ID, Y, Class and Labelled of the record.
 	Example stream.Example
 	// Decision is the number of the predicted class if there are more than two classes.
 	Decision float64
-	// Probability is that of the positive label, NaN if it is not known.
+	// Probability is the probability of the positive label, NaN if unknown.
 	Probability float64
 	// Scores and Probabilities are by class if there are more than two. Probabilities is
 	// nil if they are not known.
@@ -33,15 +33,15 @@ type Answer struct {
 // errWarmUp is the error of answers during the warm-up.
 var errWarmUp = errors.New("there is no model yet: the trainer is warming up")
 
-// answers are the answers that have not been taken, in the order of the records.
+// answers holds the answers not yet taken, in the order of the records.
 type answers struct {
-	// of returns a record of the call of Consume, without its value; nil if no answers
-	// are wanted.
+	// of returns record i of the current Consume call, without its value; nil if no
+	// answers are wanted.
 	of   func(i int) stream.Record
 	list []*Answer
 }
 
-// ask adds the answer for record i of the call of Consume; nil if none are wanted.
+// ask adds an answer for record i of the current Consume call; nil if none is wanted.
 func (e *Engine) ask(i int, it *Item) *Answer {
 	if e.answers.of == nil {
 		return nil
@@ -60,8 +60,8 @@ func (e *Engine) ask(i int, it *Item) *Answer {
 
 func (a *Answer) fail(err error) { a.Err, a.made = err, true }
 
-// answer completes an answer with a prediction by the present model. The map to
-// probabilities is the one of now.
+// answer completes an answer with a prediction by the current model and its current map
+// to probabilities.
 func (e *Engine) answer(a *Answer, p *prediction) {
 	a.Decision, a.Scores, a.made = p.f, slices.Clone(p.scores), true
 	switch {
@@ -82,8 +82,8 @@ func (e *Engine) answer(a *Answer, p *prediction) {
 	}
 }
 
-// answerNow completes an answer with a prediction for x, before preprocessing, by the
-// present model.
+// answerNow completes an answer with the current model's prediction for x, which has not
+// been preprocessed.
 func (e *Engine) answerNow(a *Answer, x stream.Vec) {
 	e.resolvePredictions()
 	e.vecs = append(e.vecs[:0], e.transform.Apply(x))
@@ -93,9 +93,8 @@ func (e *Engine) answerNow(a *Answer, x stream.Vec) {
 	e.answer(a, &p)
 }
 
-// answerArrival completes the answer for the example that has just been added to the
-// join, or leaves it to be completed when the example is learned from, which is at once
-// if it has its label and none waits before it.
+// answerArrival completes the answer for the example just added to the join. If it has its
+// label and no older example waits, it is learned from at once, and answered then.
 func (e *Engine) answerArrival(a *Answer, waits bool) {
 	w := e.join.newest()
 	switch {
@@ -111,9 +110,9 @@ func (e *Engine) answerArrival(a *Answer, waits bool) {
 	}
 }
 
-// catchUpToAnswer does all work that is due before an example arrives for which an
-// answer is wanted: model and map to probabilities must be functions of the records
-// before it, not of how they were batched.
+// catchUpToAnswer does all work that is due before an example that needs an answer: the
+// model and the map to probabilities must depend on the records before it, not on how
+// they were batched.
 func (e *Engine) catchUpToAnswer(ctx context.Context) error {
 	if err := e.work(ctx); err != nil || !e.started {
 		return err
@@ -121,8 +120,8 @@ func (e *Engine) catchUpToAnswer(ctx context.Context) error {
 	return e.flush(ctx)
 }
 
-// takeAnswers returns the answers up to the first one that is not complete. After
-// Settle all are.
+// takeAnswers removes and returns the answers before the first incomplete one. After
+// Settle all are complete.
 func (e *Engine) takeAnswers() []*Answer {
 	n := 0
 	for n < len(e.answers.list) && e.answers.list[n].made {
@@ -139,7 +138,7 @@ func (e *Engine) takeAnswers() []*Answer {
 // LabelList returns the labels of the classes known so far, as in codec.Signature.
 func (e *Engine) LabelList() string { return e.signature().Labels }
 
-// signature returns the signature of models, with what the stream has shown so far.
+// signature returns the signature of models, with the dimension and classes seen so far.
 func (e *Engine) signature() codec.Signature {
 	sig := e.cfg.Signature
 	sig.Dim, sig.Index = e.admission.dim, e.admission.index

@@ -34,8 +34,8 @@ func (e *Engine) measureBinary(decision, label, weight float64) {
 }
 
 // calibrated reports whether the learner's decisions are log odds, so that they need no
-// map to probabilities. It does not ask whether they are now: the learner may have
-// learned from more examples than have been measured.
+// map to probabilities. It does not check whether they are so at the moment: the learner
+// may have learned from more examples than have been measured.
 func (e *Engine) calibrated() bool {
 	_, ok := e.learner.(algos.Publisher)
 	return ok && !e.weighted

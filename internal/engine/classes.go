@@ -24,8 +24,8 @@ const DefaultMaxClasses = 64
 type classes struct {
 	list   []string // stream.Example.Class, by number
 	number map[string]int
-	listed int // the first so many come from the signature
-	known  int // the first so many are known to the learner
+	listed int // how many come from the signature, first in list
+	known  int // how many the learner knows, first in list
 }
 
 func newClasses(sig *codec.Signature, most int) (*classes, error) {
@@ -150,7 +150,7 @@ func (e *Engine) per() int {
 	return e.classes.known
 }
 
-// predict sets e.decs to the present model's predictions for xs.
+// predict sets e.decs to the current model's predictions for xs.
 func (e *Engine) predict(xs []stream.Vec) {
 	e.decs = slices.Grow(e.decs[:0], e.per()*len(xs))[:e.per()*len(xs)]
 	if e.classes == nil {

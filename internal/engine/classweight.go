@@ -32,8 +32,8 @@ func ParseClassWeights(s string) (auto bool, given map[string]float64, err error
 	return false, given, err
 }
 
-// ParseCosts parses Config.Costs: costs by label, such as "fraud=10,ok=1"; of two labels
-// also "fn=10,fp=1", for false negatives and false positives. Empty is nil.
+// ParseCosts parses Config.Costs: costs by label, such as "fraud=10,ok=1"; with two labels
+// also "fn=10,fp=1", for false negatives and false positives. It returns nil for "".
 func ParseCosts(s string) (map[string]float64, error) {
 	if s == "" {
 		return nil, nil
@@ -93,10 +93,10 @@ func (e *Engine) checkCosts() (err error) {
 	return nil
 }
 
-// Costs returns the costs of the classes known now, nil for none.
+// Costs returns the costs of the classes known so far, nil without costs.
 func (e *Engine) Costs() []float64 { return e.preq.Costs }
 
-// setCosts sets the costs of the classes known now.
+// setCosts sets the costs of the classes known so far.
 func (e *Engine) setCosts() {
 	if e.costOf == nil {
 		return
@@ -251,9 +251,9 @@ func (e *Engine) weighWarm(xs []*stream.Example) {
 	}
 }
 
-// weigh weighs an example that joins the block. Weights are a function of the
-// labels before it: those scored, and those in the block. Both are counted anyway,
-// so that the state needs nothing more while classes are balanced.
+// weigh weighs an example that joins the block. Weights are a function of the labels
+// before it, both scored and in the block. These are counted anyway, so the state
+// needs nothing more while classes are balanced.
 func (e *Engine) weigh(x *stream.Example) {
 	c := &e.weights
 	if !x.Labelled {

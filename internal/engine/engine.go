@@ -43,17 +43,16 @@ type Config struct {
 	HashDim int
 	// ClassWeight is parsed by ParseClassWeights.
 	ClassWeight string
-	// Costs are parsed by ParseCosts. The state depends on them only in that it has the
-	// mean cost.
+	// Costs are parsed by ParseCosts. The state depends on them only through the mean cost.
 	Costs string
 	// Warmup is the number of examples before learning begins; 0 chooses it by what
 	// has to be fitted (see tuneWarmup).
 	Warmup int
 	Tune   bool
 	Window int
-	// Labels(i) false hides the label of the i-th example. Kept is its description;
-	// it is part of the state, which refuses to continue under another one. It is
-	// empty if Labels is nil.
+	// Labels reports whether the i-th example keeps its label; otherwise the label is
+	// hidden. Kept describes Labels, empty if Labels is nil. It is part of the state,
+	// which refuses to continue with another one.
 	Labels func(i uint64) bool
 	Kept   string
 	Join   Join
@@ -72,9 +71,9 @@ type Config struct {
 	// VersionEvery is the number of examples between published versions, for learners
 	// that take it into account; 0 if it is not known.
 	VersionEvery int
-	// PublishEvery, if not 0, measures what subscribers would get with a version after
-	// every so many records, instead of what they get from the versions that Run
-	// publishes. It is not part of the state.
+	// PublishEvery, if not 0, measures the predictions that subscribers would get with a
+	// version every PublishEvery records, instead of the predictions they get from the
+	// versions that Run publishes. It is not part of the state.
 	PublishEvery uint64
 	Log          *slog.Logger
 }
@@ -85,7 +84,7 @@ const (
 	scaleWarmup = 1000
 )
 
-// Counts says what became of the records consumed; see trainer.Counts.
+// Counts are the numbers of records consumed, by outcome; see trainer.Counts.
 type Counts struct {
 	Consumed             uint64
 	Labelled, Unlabelled uint64
@@ -96,8 +95,8 @@ type Counts struct {
 	Pending              uint64
 }
 
-// Item is one record on its way into an Engine: an example, or the error that its
-// decoding gave.
+// Item is one record on its way into an Engine: an example, or the error from decoding
+// it.
 type Item struct {
 	Partition stream.Partition
 	Offset    int64
@@ -136,7 +135,7 @@ type Engine struct {
 
 	counts      Counts
 	monitor     monitor
-	offsets     stream.Offsets // without the partition of at, see positions
+	offsets     stream.Offsets // may be behind for partition at, see positions
 	at          stream.Partition
 	next        int64
 	ahead       bool // at and next have not been stored in offsets yet
@@ -161,14 +160,14 @@ type Engine struct {
 	weighted    bool                     // an example had a weight other than 1
 	steps       uint64
 	promotion   promote.Gate       // nil without a gate
-	published   *promote.Published // nil if not measured; no part of the state
-	clipsLogged int                // the log has reported the first so many clipped features; not part of the state
+	published   *promote.Published // nil if not measured; not part of the state
+	clipsLogged int                // number of clipped features logged so far; not part of the state
 
 	block    []*stream.Example // preprocessed examples that have not been scored yet, at most blockSize
 	preds    []prediction      // their predictions, where made already
 	inBlock  int               // number of labelled examples in block
 	newClass bool              // block has an example of a class that the learner does not know
-	requests []request         // examples waiting for labels whose predictions are still to be computed
+	requests []request         // waiting examples whose predictions have not been computed yet
 	spare    []stream.Example  // memory for the next copies made by own
 	decs     []float64
 	vecs     []stream.Vec
@@ -248,8 +247,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 	case cfg.Delay > 0 || cfg.Join.Topic != "":
 		e.join = newJoiner(cfg.Join.Window, cfg.Delay)
 	}
-	// A signature that fixes the dimension refuses other records from the first one
-	// on.
+	// If the signature fixes the dimension, others are refused from the first record on.
 	e.admission.dim = cfg.Signature.Dim
 	if e.admission.limits, err = limits(e.cfg, e.env(), opts); err != nil {
 		return nil, err
@@ -433,7 +431,7 @@ func (e *Engine) start(ctx context.Context) error {
 		c.X = tr.Next(x.X)
 		scaled[i] = &c
 	}
-	// More classes may have been found, whose labels still wait in the join. The
+	// There may be more classes, whose labels still wait in the join. The
 	// learner starts with those of the warm-up; work adds the others as they come.
 	if e.classes != nil {
 		for _, x := range e.warm {
@@ -483,7 +481,7 @@ func (e *Engine) start(ctx context.Context) error {
 
 // Settle does all work that is due, so that a snapshot contains no unscored
 // examples. Run calls it when the stream pauses and before a snapshot. It does not
-// change any later state.
+// affect later states.
 func (e *Engine) Settle(ctx context.Context) error {
 	if err := e.release(ctx); err != nil {
 		return err
@@ -501,7 +499,7 @@ func (e *Engine) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Finish ends a bounded stream: it learns from what is pending, since no more
+// Finish ends a bounded stream: it learns from the pending examples, since no more
 // labels will come, and lets the learner complete its optimisation. If all labels
 // are equal, it returns OneLabel and leaves warm-up and learner unchanged.
 func (e *Engine) Finish(ctx context.Context) error {
@@ -556,7 +554,7 @@ func (e *Engine) env() algos.Env {
 	return env
 }
 
-// advance records that it has been consumed. Records arrive in runs from the same
+// advance records that item it has been consumed. Records arrive in runs from the same
 // partition, so the map is rarely written.
 func (e *Engine) advance(it *Item) {
 	if e.at != it.Partition {

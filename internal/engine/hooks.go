@@ -43,8 +43,8 @@ type (
 	}
 	// ServedHook is called if there is a gate, for each labelled example, with the
 	// champion's decision or the number of its class; NaN while there is no
-	// champion. Calls come in the order of ScoredHook, each before that of
-	// ScoredHook for the same example.
+	// champion. It is called in the order of ScoredHook, and for each example
+	// before ScoredHook.
 	ServedHook interface{ Served(decision float64) }
 	// DecidedHook is called with each decision of a gate.
 	DecidedHook interface{ Decided(d promote.Decision) }

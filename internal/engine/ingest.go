@@ -71,7 +71,7 @@ func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueByt
 	return in
 }
 
-// joinLabels says which records are labels, and how they are decoded.
+// joinLabels sets which records are labels and how they are decoded.
 func (in *ingest) joinLabels(j Join, dec stream.Decoder) {
 	in.join, in.labels, in.labelsIn = j.Topic != "", dec, j.Topic
 	in.keys[0], in.keys[1] = j.Keys()
@@ -219,7 +219,7 @@ func (in *ingest) empty(n int) *batch {
 func (in *ingest) recycle(b *batch) {
 	// Items are reused with zero values: decoders set only the fields that a record
 	// has.
-	clear(b.items) // or what they point to would stay alive
+	clear(b.items) // otherwise they would keep what they point to alive
 	clear(b.records)
 	in.capacity.Release(b.bytes)
 	if b.lent && b.bytes <= keepBytes {

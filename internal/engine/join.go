@@ -11,17 +11,17 @@ import (
 
 // Join says that labels come on a topic of their own; see trainer.Join.
 //
-// The result equals that of joining the two topics before training, however they
-// interleave and however late labels are, as long as no label is overtaken by that of
-// an example more than Window later, no example by that of a label more than Window
-// later, and what waits fits into memory: see joinBytes.
+// The result is the same as if the two topics were joined before training, however they
+// interleave and however late labels are, provided that no label comes after the label of
+// an example more than Window later, no example comes after the example of a label more
+// than Window later, and everything waiting fits into memory: see joinBytes.
 //
 // A key names one example. Of several labels with the same key the first counts.
 // Examples that share a key share its label, as when a producer has sent a record
 // twice. A label that came with the example is never replaced.
 type Join struct {
 	Topic string
-	// Window is from 1 to MaxJoinWindow. As many examples and labels always fit.
+	// Window is from 1 to MaxJoinWindow. That many examples and labels always fit.
 	Window int
 	By     string
 	Field  string
@@ -29,8 +29,8 @@ type Join struct {
 
 // MaxJoinWindow bounds Join.Window, maxKey the length of a key in bytes. More than
 // Window examples wait only while they take at most joinBytes, and more labels only up
-// to joinLabels, which take about as much. Until then what is given up does not depend
-// on how far one topic is read ahead of the other.
+// to joinLabels, which take about as much. Within these limits, what is given up does not
+// depend on how far one topic is read ahead of the other.
 const (
 	MaxJoinWindow = 1 << 24
 	maxKey        = 1024
@@ -56,7 +56,7 @@ func (j Join) validate() error {
 	return nil
 }
 
-// A JoinKey says where a record has the key that it is joined by.
+// A JoinKey says where a record has its join key.
 type JoinKey struct {
 	// Header is the name of a header, or empty.
 	Header string
@@ -98,9 +98,9 @@ func (k *JoinKey) Of(r *stream.Record, x *stream.Example) string {
 	return x.ID
 }
 
-// DelayBounds are the inclusive upper bounds of the histogram of label delays; a
-// last bucket holds what is above. A delay is the number of examples that arrived
-// between an example and its label.
+// DelayBounds are the inclusive upper bounds of the histogram of label delays; a last
+// bucket holds larger delays. A delay is the number of examples that arrived between
+// an example and its label.
 var DelayBounds = [...]uint64{0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000}
 
 // Delays is a histogram of label delays, see DelayBounds.
@@ -122,14 +122,13 @@ func (d *Delays) Sum() (n uint64) {
 	return n
 }
 
-// JoinStats counts what became of the labels, and of the examples that waited for
-// them.
+// JoinStats counts labels, and the examples that waited for them, by outcome.
 type JoinStats struct {
 	// Early labels arrived before their example, Joined ones after it and in time.
 	Early  uint64
 	Joined Delays
 	// Late labels arrived after their example had been learned from without a
-	// label. It is remembered for the next Window such examples.
+	// label. The example is remembered for the next Window such examples.
 	Late Delays
 	// Orphans are labels for a key that no example had, or whose example is no longer
 	// remembered; Duplicates are labels for a key that already had one.
@@ -147,15 +146,15 @@ func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplic
 // joiner is the state of a join. Examples and labels are numbered 1, 2, 3… in order
 // of arrival.
 //
-// Examples leave in the order in which they came: the oldest one as soon as it has
-// its label, or when an example more than window younger has got one. An example whose
-// label is there still waits for the older ones before it. So what is learned, and
-// in which order, does not depend on how the topics interleave.
+// Examples leave in order of arrival: the oldest one as soon as it has its label, or
+// when an example more than window younger has received one. An example that has its
+// label still waits for the older ones. So what is learned, and in which order, does
+// not depend on how the topics interleave.
 type joiner struct {
 	window     uint64
-	delay      uint64 // without a topic of labels: each example waits for so many more to arrive
+	delay      uint64 // without a label topic: how many more examples must arrive before one leaves
 	seq        uint64 // examples that have arrived
-	labelled   uint64 // the youngest example that has got its label here
+	labelled   uint64 // the youngest example that has received its label here
 	bytes      int    // memory of waiting examples
 	most       int    // joinBytes, or less in tests
 	mostLabels int    // joinLabels
@@ -175,10 +174,10 @@ type waiting struct {
 	x    *stream.Example
 	key  string // "" if it needs no label
 	same uint64 // the next older waiting example with this key, or 0
-	// pred is what the model predicted when the example arrived; noPrediction if
-	// learning had not begun or the example did not have to wait.
+	// pred is the model's prediction when the example arrived; noPrediction if learning
+	// had not begun or the example did not have to wait.
 	pred prediction
-	// published is what the version published last predicted then; nil if that is not
+	// published is the prediction then by the latest published version; nil if not
 	// measured. It is not part of the state.
 	published *promote.Forecast
 	answer    *Answer // still to be completed; nil if there is none
@@ -257,8 +256,8 @@ func (j *joiner) label(key string, y float64) {
 		return
 	}
 	l := label{key: key, y: y}
-	// Label every waiting example with the key. The delay that is reported is that
-	// of the oldest, which has waited longest.
+	// Label every waiting example with the key. The reported delay is the oldest
+	// example's, which has waited longest.
 	oldest := uint64(0)
 	j.labelled = max(j.labelled, j.open[key])
 	for n := j.open[key]; n > j.examples.popped; {
@@ -316,8 +315,8 @@ func (j *joiner) ready() bool {
 	if j.delay > 0 {
 		return uint64(j.examples.len()) > j.delay
 	}
-	// Only the oldest example is asked. One behind it that has its label already
-	// waits, so that examples are learned in order of arrival.
+	// Only the oldest example is checked. A younger one waits even if it has its label,
+	// so that examples are learned in order of arrival.
 	n := j.examples.popped + 1
 	w := j.examples.at(n)
 	return w.x.Labelled || w.key == "" || j.labelled > n+j.window || j.bytes > j.most && uint64(j.examples.len()) > j.window+1

@@ -55,7 +55,7 @@ func (e *Engine) moreFields(f *state.Fields) {
 	}
 }
 
-// text returns topic, window, what it is joined by and the field of the label, or ""
+// text returns the topic, the window, the join key and the field of the label, or ""
 // without a topic.
 func (j Join) text() string {
 	if j.Topic == "" {

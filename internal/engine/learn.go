@@ -10,8 +10,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// accept receives an example that no longer waits for a label, with the prediction
-// made when it arrived: into the warm-up, or into the block.
+// accept adds an example that no longer waits for a label to the warm-up or the block,
+// with the prediction made when it arrived.
 func (e *Engine) accept(x *stream.Example, pred *prediction) {
 	// Hide the label before it is counted.
 	if x.Labelled && e.cfg.Labels != nil && !e.cfg.Labels(e.counts.Labelled+e.counts.Unlabelled) {
@@ -39,8 +39,8 @@ func (e *Engine) accept(x *stream.Example, pred *prediction) {
 
 // push preprocesses an example and appends it to the block.
 func (e *Engine) push(x *stream.Example, pred *prediction) {
-	// The gate scores snapshots of the model, with the preprocessing of their time,
-	// so it needs the raw example.
+	// The gate scores snapshots of the model, each with its own preprocessing, so it
+	// needs the raw example.
 	if e.promotion != nil {
 		e.promotion.Add(x)
 	}
@@ -57,9 +57,9 @@ func (e *Engine) push(x *stream.Example, pred *prediction) {
 	e.block = append(e.block, x)
 }
 
-// borrow reports whether the engine will not keep the items of the calls of Consume
-// that follow, once flush has been called after them. If so, it uses them in place.
-// Copying is a good part of the cost of an example for a cheap linear learner.
+// borrow reports whether the engine can use the items of the next Consume calls in place,
+// because it keeps none of them after the flush that follows. For a cheap linear learner,
+// copying is a good part of the cost of an example.
 func (e *Engine) borrow() bool {
 	_, passing := e.learner.(algos.Passing)
 	e.lent = passing && e.started && e.join == nil && e.promotion == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
@@ -175,7 +175,7 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 			continue
 		}
 		// Follow predicts each example just before it learns from it, so scoring
-		// and learning cannot be separate passes here. dst has its predictions.
+		// and learning cannot be separate passes here. It writes its predictions to decs.
 		xs = xs[:n]
 		e.decs = slices.Grow(e.decs[:0], e.per()*n)[:e.per()*n]
 		learned, steps, err := l.Follow(ctx, e.decs, xs)
@@ -241,9 +241,9 @@ func (e *Engine) measure(pred *prediction, x *stream.Example) {
 	}
 }
 
-// answerable returns how many of xs, which have these predictions, can be given to a
-// sequential learner together: it does not say what it predicts for unlabelled examples,
-// so those for which an answer is wanted are predicted before.
+// answerable returns how many of xs, whose predictions are preds, can be given to a
+// sequential learner together. The learner returns no predictions for unlabelled examples,
+// so the ones that need an answer are predicted separately.
 func (e *Engine) answerable(preds []prediction, xs []*stream.Example) int {
 	for i := range preds {
 		if preds[i].answer != nil && !xs[i].Labelled {
@@ -253,7 +253,7 @@ func (e *Engine) answerable(preds []prediction, xs []*stream.Example) int {
 	return len(preds)
 }
 
-// answerUnlabelled predicts an unlabelled example, which is preprocessed already.
+// answerUnlabelled completes the answer for an unlabelled example, preprocessed already.
 func (e *Engine) answerUnlabelled(p *prediction, x *stream.Example) {
 	e.vecs = append(e.vecs[:0], x.X)
 	e.predict(e.vecs)
@@ -297,8 +297,8 @@ func (p *prediction) wanted(x *stream.Example) bool {
 	return !p.known() && (x.Labelled || p.answer != nil)
 }
 
-// logClipped logs the features that have been clipped for the first time, as far as
-// they are remembered.
+// logClipped logs each feature that has been clipped for the first time, as far as
+// the transform remembers them.
 func (e *Engine) logClipped() {
 	features := e.transform.Clipped().Features
 	low, high := e.transform.Bounds()
@@ -307,8 +307,8 @@ func (e *Engine) logClipped() {
 	}
 }
 
-// add hands an example to the learner. Whatever a learner may refuse has been
-// refused by Admit; an error here is a defect of the program.
+// add hands an example to the learner. Admit has refused whatever a learner may refuse,
+// so an error here is a bug.
 func (e *Engine) add(x *stream.Example) error {
 	fate, err := e.learner.Add(x)
 	switch {

@@ -6,13 +6,13 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// monitor watches whether the stream can be what it is configured to be: whether
+// monitor watches for signs that the stream does not match its configuration: whether
 // labels differ, and how many of the latest records could not be used.
 type monitor struct {
 	first  float64 // the first label
-	differ bool    // a different one has come
+	differ bool    // a label other than first has come
 
-	refused []uint64 // numbers of the refused ones among the last deadWindow records; see prune
+	refused []uint64 // numbers of the refused records among the last deadWindow; see prune
 }
 
 // The share of refused records is taken over the last deadWindow records: enough to
@@ -47,12 +47,12 @@ func (s *monitor) prune(n uint64) {
 	s.refused = s.refused[i:]
 }
 
-// judged returns the number of records without tombstones, which tell nothing about
-// whether the stream is what it should be.
+// judged returns the number of records without tombstones, which say nothing about
+// whether the stream matches its configuration.
 func (e *Engine) judged() uint64 { return e.counts.Consumed - e.counts.Tombstones }
 
-// overDead reports whether the share of refused records would exceed most if the
-// next record were refused too, and how many of how many that would be.
+// overDead reports whether the share of refused records would exceed most if the next
+// record were refused too: then dead of the latest of records would have been refused.
 func (e *Engine) overDead(most float64) (dead, of int, over bool) {
 	n := e.judged() + 1
 	e.monitor.prune(n)
@@ -65,8 +65,8 @@ func (e *Engine) noExample() bool {
 	return e.counts.Labelled+e.counts.Unlabelled == 0 && (e.join == nil || e.join.examples.len() == 0)
 }
 
-// OneLabel returns why there is no model although there are examples, or nil. All
-// labels so far are equal, and a model of them would only repeat that label.
+// OneLabel returns an error if there are examples but no model, because all labels so
+// far are equal: a model would only repeat that label. Otherwise it returns nil.
 func (e *Engine) OneLabel() *stream.OneLabelError {
 	n := e.counts.Labelled + e.counts.Unlabelled
 	if e.monitor.differ || n == 0 {
@@ -79,8 +79,8 @@ func (e *Engine) OneLabel() *stream.OneLabelError {
 	return one
 }
 
-// monitorFields describes what is in a state only if there is something to store,
-// so that other states keep the bytes that they had before this existed.
+// monitorFields describes fields that are in a state only if there is something to
+// store, so that other states keep the bytes that they had before these existed.
 func (e *Engine) monitorFields(f *state.Fields) {
 	s, c := &e.monitor, &e.counts
 	s.prune(e.judged())

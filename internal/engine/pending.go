@@ -13,9 +13,9 @@ import (
 )
 
 // With late labels, the prequential measures must score the prediction made when
-// the example arrived. By the time its label is there, the model has learned from
-// later examples; its present prediction is one that nobody could have had in time.
-// So a prediction is kept with each waiting example.
+// the example arrived. By the time the label arrives, the model has learned from later
+// examples, so its current prediction would not have been available in time. Therefore
+// a prediction is kept with each waiting example.
 
 // prediction is what the model predicted for an example: the decision or, with more
 // than two classes, the number of the predicted class and the scores of all classes
@@ -25,8 +25,7 @@ type prediction struct {
 	scores []float64
 	weight float32     // of the example, without its class weight; 0 stands for 1
 	sifted sift.Header // header of its record; P is 0 if it was not forwarded
-	// published is the prediction of the version published last; nil if that is not
-	// measured.
+	// published is the prediction of the latest published version; nil if not measured.
 	published *promote.Forecast
 	answer    *Answer // to be completed with this prediction, or nil
 	plan      bool    // it counts for the sifting plan: the stream was known to be sifted when it arrived
@@ -36,23 +35,23 @@ var noPrediction = prediction{f: math.NaN()}
 
 func (p *prediction) known() bool { return p.f == p.f }
 
-// request is a waiting example whose prediction by the present model is still to be
-// computed.
+// request is a waiting example whose prediction by the current model has not been
+// computed yet.
 type request struct {
 	n uint64 // number in joiner.examples
 	x stream.Vec
 }
 
 // hasModel reports whether a prediction says anything about the learner: it has learned,
-// from different labels, and from as many as it takes until probabilities are known. An
-// example that comes before is predicted when its label has come.
+// the labels differ, and there are enough of them for probabilities to be known. Examples
+// that come earlier are predicted when their labels arrive.
 func (e *Engine) hasModel() bool {
 	return e.steps > 0 && e.monitor.differ && e.counts.Labelled >= calibrate.Least
 }
 
-// catchUp does all work that is due if it is an example that will have to wait. Its
-// prediction will be made by the present model, which must therefore be a function
-// of the records before it, not of how they were batched.
+// catchUp does all work that is due if item it is an example that will have to wait.
+// Its prediction comes from the current model, which must therefore depend on the
+// records before it, not on how they were batched.
 func (e *Engine) catchUp(ctx context.Context, it *Item) error {
 	if it.Err != nil || e.isLabel(it) {
 		return nil
@@ -74,12 +73,12 @@ func (e *Engine) catchUp(ctx context.Context, it *Item) error {
 	return nil
 }
 
-// requestPrediction asks for the prediction for x, which has just begun to wait.
+// requestPrediction requests a prediction for x, which has just begun to wait.
 // Predictions are computed in batches: when a block of requests is full, and in any
 // case before the model changes or the example is learned from. A learner that
-// judges itself by its predictions makes its own at once.
+// evaluates itself by its predictions makes its own at once.
 func (e *Engine) requestPrediction(x *stream.Example) {
-	// The copy is scaled with the statistics of now. Apply does not update them:
+	// The copy is scaled with the current statistics. Apply does not update them:
 	// that happens once, when the example is learned from.
 	n, c := e.join.examples.last(), *x
 	c.X = e.transform.Apply(x.X)

@@ -12,15 +12,14 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// MetaRecording is the name in a snapshot's header of the length of the recording
-// at that snapshot.
+// MetaRecording names the entry of a snapshot's header that holds the length of the
+// recording at that snapshot.
 const MetaRecording = "recording_bytes"
 
-// MetaDeadLetters is the name in a snapshot's header of the dead letters' watermark.
+// MetaDeadLetters names the header entry that holds the dead letters' watermark.
 const MetaDeadLetters = "dead_letters"
 
-// MetaSchemas is the name in a snapshot's header of the schemas that records have
-// referred to.
+// MetaSchemas names the header entry that holds the schemas that records have referred to.
 const MetaSchemas = "written_schemas"
 
 // job is what persist does for one snapshot, in this order: flush the dead letters,
@@ -39,7 +38,7 @@ type job struct {
 	answers []stream.Record // to write with snap
 	start   time.Time
 
-	// version is update as subscribers use it, once it is published.
+	// version is update as subscribers decode it; set once update is published.
 	version *promote.PublishedVersion
 }
 
@@ -111,8 +110,8 @@ func (r *run) snapshot() error {
 	return nil
 }
 
-// finished ends the job under way with its error. From then on its version is the one
-// that subscribers predict with.
+// finished ends the current job with its error. If it succeeded, its version is the one
+// that subscribers use from then on.
 func (r *run) finished(err error) error {
 	j := r.current
 	r.current = nil
@@ -130,7 +129,7 @@ func (r *run) wait() error {
 	return r.finished(<-r.saved)
 }
 
-// complete adds to a header what only the run knows.
+// complete adds the entries of a header that only the run knows.
 func (cfg *RunConfig) complete(h *checkpoint.Header) error {
 	h.ModelVersion = cfg.Version
 	for p, n := range cfg.Start {
@@ -286,7 +285,7 @@ func (r *run) do(j *job) error {
 	return nil
 }
 
-// store stores the snapshot of a job. If all is written in one transaction, it also
+// store stores the snapshot of a job. With a single transaction for everything, it also
 // publishes u and writes the answers; u may be nil.
 func (r *run) store(j *job, u *stream.Update) error {
 	if r.Confirm != nil {

@@ -30,7 +30,7 @@ func newGate(rule string, regress, classes bool, schema string) (promote.Gate, e
 	return promote.New(rule, regress, classes, schema)
 }
 
-// CheckGate returns what is wrong with a rule of Config.Gate.
+// CheckGate returns an error if rule is no valid Config.Gate or this build has no gate.
 func CheckGate(rule string, regress bool) error {
 	if promote.Check == nil {
 		return errNoGate
@@ -46,7 +46,7 @@ func (e *Engine) Gate() *promote.Report {
 	return e.promotion.Report()
 }
 
-// Resume takes back what a checkpoint keeps under MetaGate. It is called after Restore.
+// Resume restores the gate from a checkpoint's MetaGate entry. It is called after Restore.
 func (e *Engine) Resume(meta string) error {
 	if e.promotion == nil {
 		return nil
@@ -54,7 +54,7 @@ func (e *Engine) Resume(meta string) error {
 	return e.promotion.Resume(meta)
 }
 
-// challenge takes a challenger if one is due, and reports whether it has.
+// challenge takes a challenger if one is due, and reports whether it did.
 func (e *Engine) challenge(ctx context.Context) (bool, error) {
 	if e.promotion == nil || !e.started || !e.promotion.Due(e.counts.Labelled) {
 		return false, nil
@@ -71,8 +71,8 @@ func (e *Engine) challenge(ctx context.Context) (bool, error) {
 	})
 }
 
-// promotionFields describes what is part of a state only if there is a gate. An engine
-// with a gate can continue a state without one, and the other way round.
+// promotionFields describes the gate, which is in a state only if there is one. An engine
+// with a gate can continue a state without one, and vice versa.
 func (e *Engine) promotionFields(f *state.Fields) {
 	p := e.promotion
 	if !f.Next("gate") && (f.Decoding() || p == nil) {
@@ -88,18 +88,18 @@ func (e *Engine) promotionFields(f *state.Fields) {
 	f.Group("gate", func(f *state.Fields) { p.Fields(f, e.classes != nil) })
 }
 
-// promotion is a change of the champion on its way to the alias.
+// promotion is a change of champion that the alias does not reflect yet.
 type promotion struct {
 	update *stream.Update
 	why    stream.Promotion
 }
 
-// changed reports whether the alias is to stand for another champion.
+// changed reports whether the alias must move to another champion.
 func (cfg *RunConfig) changed(e *Engine) bool {
 	return e.promotion != nil && cfg.Champions.Promoter != nil && e.promotion.Changed()
 }
 
-// promotion returns the change of the champion that is to be published, or nil.
+// promotion returns the change of champion to publish, or nil if there is none.
 func (cfg *RunConfig) promotion(e *Engine) (*promotion, error) {
 	if !cfg.changed(e) {
 		return nil, nil
@@ -127,8 +127,8 @@ func (cfg *RunConfig) promote(ctx context.Context, p *promotion) error {
 	return nil
 }
 
-// Repromote publishes a change of the champion again that the run before may have ended
-// without publishing. It is called after Republish.
+// Repromote publishes the latest change of champion again, in case the previous run ended
+// before publishing it. It is called after Republish.
 func Repromote(ctx context.Context, e *Engine, cfg *RunConfig) error {
 	p, err := cfg.promotion(e)
 	if p == nil || err != nil {
@@ -137,8 +137,8 @@ func Repromote(ctx context.Context, e *Engine, cfg *RunConfig) error {
 	return cfg.promote(ctx, p)
 }
 
-// publishChallenger publishes the challenger that has just been taken as a version of
-// its own. It waits for the job under way.
+// publishChallenger publishes the challenger just taken as a separate version. It first
+// waits for the current job.
 func (r *run) publishChallenger() error {
 	if r.Publisher == nil {
 		return nil

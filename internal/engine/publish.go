@@ -61,11 +61,11 @@ func (cfg *RunConfig) publish(ctx context.Context, u *stream.Update) error {
 	return nil
 }
 
-// deltas replaces full updates by deltas where those are smaller by a fifth at least. It keeps the
+// deltas replaces full updates by deltas that are at least a fifth smaller. It keeps the
 // payload published last.
 type deltas struct {
 	every int            // longest sequence of updates without a full one, plus 1
-	base  *stream.Update // the update published last, as a full one
+	base  *stream.Update // the update published last, in its full form
 	since int            // number of deltas since the last full update
 }
 

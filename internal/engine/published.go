@@ -11,16 +11,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// What subscribers get is measured beside the state, never in it: when a live run
-// publishes depends on the clock, and the same stream has to give the same state. A
-// checkpoint keeps the measures in a section of their own, which the state hash leaves
-// out.
+// The quality of published predictions is not part of the state: when a live run
+// publishes depends on the clock, and equal streams must give equal states. A checkpoint
+// keeps these measures in a separate section, which the state hash excludes.
 
 // sectionPublished is the name of that section.
 const sectionPublished = "published.1"
 
-// AsPublished describes the predictions that subscribers get, or would get with
-// Config.PublishEvery; nil if nothing is published.
+// AsPublished reports the quality of the predictions that subscribers get, or would get
+// with Config.PublishEvery; nil if nothing is published.
 func (e *Engine) AsPublished() *promote.PublishedReport {
 	if e.published == nil {
 		return nil
@@ -36,7 +35,7 @@ func (e *Engine) FinalAsPublished() *promote.PublishedReport {
 	return e.published.Final(e.Classes())
 }
 
-// measurePublished begins to measure what subscribers get, unless that has begun.
+// measurePublished starts measuring published predictions, unless it has already started.
 func (e *Engine) measurePublished() {
 	if e.published != nil {
 		return
@@ -54,7 +53,7 @@ func (e *Engine) measurePublished() {
 	e.setCosts()
 }
 
-// publishDue takes the version of a replay, if one is due.
+// publishDue takes the next version of a replay (see Config.PublishEvery), if one is due.
 func (e *Engine) publishDue(ctx context.Context) error {
 	if e.published == nil || !e.published.Due(e.counts.Consumed) {
 		return nil
@@ -67,8 +66,8 @@ func (e *Engine) publishDue(ctx context.Context) error {
 	return e.published.Take(e.counts.Consumed, e.Predictor())
 }
 
-// readBack returns a full update as subscribers use it; nil if this program cannot
-// read it. Then the version before goes on predicting. Any goroutine may call it.
+// readBack decodes a full update as subscribers do; nil if this program cannot read it.
+// The previous version then goes on predicting. Any goroutine may call it.
 func (e *Engine) readBack(u *stream.Update) *promote.PublishedVersion {
 	v, err := promote.NewVersion(u.Version, u.Created, u.Payload)
 	if err != nil {
@@ -78,7 +77,7 @@ func (e *Engine) readBack(u *stream.Update) *promote.PublishedVersion {
 	return v
 }
 
-// adopt measures the version of a live run from now on; nil is none.
+// adopt starts measuring version v of a live run; nothing happens if v is nil.
 func (e *Engine) adopt(v *promote.PublishedVersion) {
 	if v == nil || e.cfg.PublishEvery > 0 {
 		return
@@ -87,7 +86,7 @@ func (e *Engine) adopt(v *promote.PublishedVersion) {
 	e.published.Adopt(v)
 }
 
-// publishedSection appends what is kept of a live run to a snapshot.
+// publishedSection appends the measures of published predictions in a live run to s.
 func (e *Engine) publishedSection(s *checkpoint.Snapshot) error {
 	if e.published == nil || e.cfg.PublishEvery > 0 {
 		return nil
@@ -97,8 +96,8 @@ func (e *Engine) publishedSection(s *checkpoint.Snapshot) error {
 	return err
 }
 
-// restorePublished continues the measures of a snapshot. A section that cannot be read
-// is no reason to refuse the state: the measures begin anew.
+// restorePublished continues the measures of a snapshot. If their section cannot be read,
+// the state is still used, and the measures start over.
 func (e *Engine) restorePublished(s *checkpoint.Snapshot) {
 	data, there := s.Section(sectionPublished)
 	if !there || e.cfg.PublishEvery > 0 {
@@ -133,8 +132,8 @@ func (e *Engine) forecasts(do func(at **promote.Forecast)) {
 	}
 }
 
-// evaluation returns the measures that a version is published with: those of the
-// learner, and those of the versions before.
+// evaluation returns the measures to publish with a version: the learner's, the sifting
+// plan, and the quality of earlier versions.
 func (cfg *RunConfig) evaluation(e *Engine) []stream.Measure {
 	list := append(e.Evaluation(), e.Plan(cfg.budget)...)
 	if p := e.AsPublished(); p != nil && p.Examples > 0 {

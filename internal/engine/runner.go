@@ -52,9 +52,9 @@ type Store interface {
 
 // Marker is implemented by DeadLetters that can tell after a restart which letters
 // they have sent already. Mark returns the watermark to keep in a checkpoint. It is
-// called for each snapshot, at a moment when the letters of all records before the
-// snapshot have been sent, and of none after it. The Flush that follows, before the
-// checkpoint is stored, may prepare the next watermark.
+// called for each snapshot, when the letters of all records before the snapshot have
+// been sent, and of none after it. The Flush that follows, before the checkpoint is
+// stored, may prepare the next watermark.
 type Marker interface {
 	Mark() string
 }
@@ -85,9 +85,9 @@ type RunConfig struct {
 	// SaveAndPublish, if not nil, stores a snapshot, publishes its update, which may be
 	// nil, and writes the records atomically.
 	SaveAndPublish func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update, recs []stream.Record) (place string, err error)
-	// Answer, if not nil, makes the record to write for what the model has predicted for
-	// a record. version is that of the checkpoint before, so that a restart makes the
-	// same record. The records are written with the next checkpoint by SaveAndPublish.
+	// Answer, if not nil, makes the record to write for a prediction. version is the
+	// model version at the previous checkpoint, so that a restart makes the same record.
+	// SaveAndPublish writes these records with the next checkpoint.
 	Answer func(a *Answer, version uint64) (stream.Record, error)
 	// Model is the name under which updates are published, Version the version
 	// of the last one published.
@@ -95,11 +95,11 @@ type RunConfig struct {
 	Version uint64
 	// FullEvery > 1 publishes deltas if they are at most 4/5 as large as a full
 	// update, with a full update at least every FullEvery updates. The first update
-	// of a run is full. The last payload is kept in memory for it.
+	// of a run is full. This keeps the last payload in memory.
 	FullEvery int
 	// Confirm, if not nil, is called before each checkpoint is stored to check that
-	// what has been read since the last one belongs to the stream. An error ends
-	// the run and leaves the checkpoints as they were.
+	// the records read since the last one belong to the stream. An error ends the
+	// run and leaves the checkpoints as they were.
 	Confirm func(ctx context.Context) error
 	// Check, if not nil, is called every few seconds to find out whether another
 	// run has taken over; its error ends this one.
@@ -125,7 +125,7 @@ type RunConfig struct {
 	// ShutdownTimeout bounds the time that a run may take after its context has
 	// ended, default 25 s.
 	ShutdownTimeout time.Duration
-	// Stop says not to finish the learner when a bounded stream ends.
+	// Stop leaves the learner unfinished when a bounded stream ends.
 	Stop bool
 	// Hooks are notified of events, see StartedHook and the other hook types.
 	Hooks []any
@@ -228,7 +228,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 			stopIngest()
 			cancelAfter()
 			close(r.jobs)
-			select { // the caller closes what is being written to
+			select { // wait, since the caller closes what persist may be writing to
 			case <-r.persisted:
 			case <-time.After(cfg.ShutdownTimeout): // or the panic would go unnoticed
 			}
@@ -270,7 +270,7 @@ type run struct {
 	persisting string // what that goroutine is doing, for crash reports
 
 	doing  string      // what the learning goroutine is doing, for crash reports
-	broken atomic.Bool // it has panicked
+	broken atomic.Bool // the learning goroutine has panicked
 
 	last         time.Time // time of the last checkpoint
 	lastConsumed uint64
@@ -301,8 +301,7 @@ func (r *run) learning() string {
 	return r.doing
 }
 
-// errStop is an error of the stream. The state up to that point is sound, and is
-// stored.
+// errStop is an error in the stream. The state up to that point is sound, and is stored.
 type errStop struct{ error }
 
 func (r *run) loop(ctx context.Context) error {
@@ -371,7 +370,7 @@ func (r *run) consume(b *batch) error {
 	if r.Answer != nil {
 		r.e.answers.of = func(i int) stream.Record {
 			rec := b.records[done+i]
-			rec.Value, rec.Key = nil, slices.Clone(rec.Key) // which share memory with those of other records
+			rec.Value, rec.Key = nil, slices.Clone(rec.Key) // both share memory with other records
 			return rec
 		}
 	}
@@ -398,10 +397,10 @@ func (r *run) consume(b *batch) error {
 	}
 }
 
-// maxAnswerBytes bounds the answers that wait for a checkpoint: with more, one is due.
+// maxAnswerBytes bounds the answers that wait for a checkpoint: at this size one is due.
 const maxAnswerBytes = 16 << 20
 
-// answer makes the records of the answers that are complete.
+// answer makes the records for the answers that are complete.
 func (r *run) answer() error {
 	for _, a := range r.e.takeAnswers() {
 		rec, err := r.Answer(a, r.Version)

@@ -12,9 +12,9 @@ import (
 )
 
 // In a sifted stream, workers forward only some records, and each carries the
-// probability with which it was forwarded. Its example counts with the inverse of
-// that, which keeps sums over the stream unbiased. The trainer computes the plan
-// for the next records from these, and publishes it with each version.
+// probability with which it was forwarded. Its example is weighted by the inverse of
+// that probability, which keeps sums over the stream unbiased. From these records the
+// trainer computes the plan for the next ones, and publishes it with each version.
 
 // siftTargetLag is the age of consumed records above which less of a sifted stream is
 // requested.
@@ -78,9 +78,8 @@ func (e *Engine) noteSifted(pred *prediction, y, w float64) {
 	e.sifted.Add(now, seen, w)
 }
 
-// Plan returns the plan for sifting that forwards at most the share budget of the
-// stream, as measures; none if the stream is not sifted. A budget of 0 or 1 sets no
-// bound.
+// Plan returns, as measures, the sifting plan that forwards at most the share budget of
+// the stream; nil if the stream is not sifted. A budget of 0 or 1 sets no bound.
 func (e *Engine) Plan(budget float64) []stream.Measure {
 	if e.sifted == nil {
 		return nil
@@ -88,8 +87,8 @@ func (e *Engine) Plan(budget float64) []stream.Measure {
 	return e.sifted.Measures(budget)
 }
 
-// reached returns the positions that a model has learned up to, including those of
-// the sifted topic.
+// reached returns the positions up to which the model has learned, including positions
+// in the sifted topic.
 func (e *Engine) reached() stream.Offsets {
 	o := e.Offsets()
 	if e.sifted != nil {

@@ -25,11 +25,11 @@ const (
 	sectionBefore  = "engine"
 )
 
-// ErrOldState is returned for a checkpoint in a format that is no longer read, the
-// engine's or the learner's.
+// ErrOldState is returned for a checkpoint whose engine or learner state has a format
+// that is no longer supported.
 var ErrOldState = errors.New("written by an older version of streamsvm, whose states this one does not read: train again from the topic with another checkpoint directory, or go on with the version that wrote it")
 
-// MismatchError says that a checkpoint was made with another value of a setting.
+// MismatchError says that a checkpoint was made with a different value of a setting.
 type MismatchError struct {
 	// Setting is the name of a field of Config, in lower case with underscores, or
 	// one of dataMeta.

@@ -154,9 +154,9 @@ func (c *Config) fields(f *state.Fields) {
 	f.Fail("warmup", warmup)
 }
 
-// sameOptions is the learner's options, of which given are those that users set now.
-// A state may hold options that have become constants since it was written. It
-// continues if they had the values of the constants.
+// sameOptions describes the learner's options that were set; given are the ones set now.
+// A state may hold options that have become constants since it was written. It can
+// continue if they had the values of the constants.
 func (c *Config) sameOptions(f *state.Fields, given string) {
 	was := given
 	if f.String("set", &was); !f.Decoding() || f.Err() != nil || was == given {

@@ -16,7 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// Counts returns what became of the records so far.
+// Counts returns the numbers of records so far, by outcome.
 func (e *Engine) Counts() Counts {
 	c := e.counts
 	if e.join != nil {
@@ -26,8 +26,7 @@ func (e *Engine) Counts() Counts {
 	return c
 }
 
-// Join returns what became of the labels on a topic of their own; nil if there is
-// none.
+// Join returns the counts of the labels from a separate topic; nil if there is none.
 func (e *Engine) Join() *JoinStats {
 	if e.cfg.Join.Topic == "" {
 		return nil
@@ -49,7 +48,7 @@ func (e *Engine) Tuned() []tune.Row { return e.tuned }
 // Started reports whether the warm-up has ended.
 func (e *Engine) Started() bool { return e.started }
 
-// Warmup returns how many examples of the warm-up have come, and how many it takes.
+// Warmup returns how many examples of the warm-up have come, and how many it needs.
 func (e *Engine) Warmup() (n, of int) { return len(e.warm), e.cfg.Warmup }
 
 // Finished reports whether Finish has been called.
@@ -61,7 +60,7 @@ func (e *Engine) Prequential() *eval.Prequential { return e.preq }
 // Curve returns the history of the prequential measures.
 func (e *Engine) Curve() *eval.Curve { return e.curve }
 
-// Clipped returns what the preprocessing has clipped.
+// Clipped returns the values and features that the preprocessing has clipped.
 func (e *Engine) Clipped() prep.Clipped {
 	if e.transform == nil {
 		return prep.Clipped{}
@@ -86,7 +85,7 @@ func (e *Engine) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	return 0, nil
 }
 
-// Predictor returns the present model with its preprocessing, or nil before the
+// Predictor returns the current model with its preprocessing, or nil before the
 // warm-up ends and while all labels are equal (see OneLabel). It shares memory with
 // the engine: encode it before the engine goes on.
 func (e *Engine) Predictor() *pipeline.Pipeline {
