@@ -21,14 +21,13 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// adminFlags say who may promote by the page: those who have the token. Without one,
+// adminFlags say who may promote from the page: whoever has the token. Without a token,
 // nobody may.
 type adminFlags struct{}
 
 const adminToken = "admin-token"
 
-// leastToken is how many bytes a token has at least, so that it cannot be
-// guessed.
+// leastToken is the least length of a token, in bytes, so that it cannot be guessed.
 const leastToken = 16
 
 func (o *adminFlags) define(f *cli.Flags) {
@@ -40,7 +39,7 @@ func (o *adminFlags) given(c *cli.Call) bool {
 	return c.Given(adminToken) || c.Given(adminToken+"-file")
 }
 
-// check returns what is wrong with the settings, of a command that follows or
+// check returns an error if the settings are invalid for a command that follows or
 // writes a model topic.
 func (o *adminFlags) check(c *cli.Call, listen, topic string) error {
 	if !o.given(c) {
@@ -64,12 +63,12 @@ func (o *adminFlags) check(c *cli.Call, listen, topic string) error {
 	return nil
 }
 
-// aliases shows on a page what the aliases of a model stand for, and lets those
-// who may change it.
+// aliases shows on a page which versions the aliases of a model point to, and lets
+// requests with the token change that.
 type aliases struct {
 	c    *cli.Call
 	opt  modeltopic.ReadOptions
-	v    versions      // of which each request uses a copy
+	v    versions      // each request uses a copy
 	name func() string // of the model; "" while it is not known
 	ctx  context.Context
 
@@ -87,8 +86,8 @@ const (
 	maxMoves  = 1000
 )
 
-// newAliases returns the aliases of the topic, for the time of ctx. It reads
-// when a page is asked for: as long as nobody looks, it costs nothing.
+// newAliases returns the aliases of the topic, which can be read until ctx ends. The
+// topic is read only when a page is requested, so it costs nothing if nobody looks.
 func newAliases(ctx context.Context, c *cli.Call, cfg kafkaio.Config, kafka kafkaFlags, trust trustFlags, sign signFlags, topic string, name func() string) (*aliases, error) {
 	keys, err := trust.trustedKeys(c)
 	if err != nil {
@@ -104,8 +103,8 @@ func newAliases(ctx context.Context, c *cli.Call, cfg kafkaio.Config, kafka kafk
 	}, nil
 }
 
-// Moves returns the promotions known. What has come since is found out
-// meanwhile, for the next call.
+// Moves returns the promotions known so far. It starts to look for later ones, for the
+// next call.
 func (a *aliases) Moves() []modeltopic.Move {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,11 +160,11 @@ type change struct {
 	Reason  string `json:"reason"`
 }
 
-// allowed makes a change for those who have the token; where it is "", nobody
-// has. It has to be in a header that no page of another origin can have a browser
-// send.
+// allowed returns a handler that makes a change for requests with the token; if token is
+// "", it refuses all. The token must be in a header that a page of another origin cannot
+// make a browser send.
 func (a *aliases) allowed(token string, do func(*versions, context.Context, *cli.Call) (string, error)) http.HandlerFunc {
-	want := sha256.Sum256([]byte(token)) // of equal length, which the time of a comparison tells
+	want := sha256.Sum256([]byte(token)) // equal lengths, or the time of a comparison would reveal the length
 	return func(w http.ResponseWriter, r *http.Request) {
 		refuse := func(code int, text string) {
 			a.c.Log.Warn("a change of an alias has been refused", "from", r.RemoteAddr, "why", text)

@@ -10,8 +10,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// badListen says what is wrong with an address to listen on, if anything; empty
-// is not to listen.
+// badListen returns an error if addr is not an address to listen on. Empty means not
+// to listen.
 func badListen(c *cli.Call, addr string) error {
 	if addr == "" {
 		return nil
@@ -26,7 +26,7 @@ func badListen(c *cli.Call, addr string) error {
 	return nil
 }
 
-// bare suggests an address where only a port is given.
+// bare suggests an address if only a port is given.
 func bare(port string) string {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return ""
@@ -34,7 +34,7 @@ func bare(port string) string {
 	return fmt.Sprintf("; did you mean %q?", "127.0.0.1:"+port)
 }
 
-// badModelName refuses a --model-name that no model can have; empty is any.
+// badModelName refuses a --model-name that no model can have; empty means any model.
 func badModelName(c *cli.Call, name string) error {
 	if name == "" {
 		return nil
@@ -45,8 +45,8 @@ func badModelName(c *cli.Call, name string) error {
 	return nil
 }
 
-// alone refuses flags on the command line that would do nothing, since they
-// belong to another one.
+// alone refuses flags on the command line that have no effect because the flag needs
+// is missing.
 func alone(c *cli.Call, needs string, names ...string) error {
 	for _, name := range names {
 		if c.Origin(name).Source == cli.FromFlag {

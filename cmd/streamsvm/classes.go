@@ -36,7 +36,7 @@ func (n classNumbers) of(ex *stream.Example) float64 {
 	return n[ex.Class]
 }
 
-// newQuality returns measures of predictions by a model that has so many classes.
+// newQuality returns measures for the predictions of a model.
 func newQuality(task algos.Task, classes, window int) *eval.Prequential {
 	if classes > 2 {
 		return eval.NewClasses(window)
@@ -44,5 +44,5 @@ func newQuality(task algos.Task, classes, window int) *eval.Prequential {
 	return eval.New(task == algos.Regress, window)
 }
 
-// classRows is how many classes people are shown one by one.
+// classRows is how many classes are printed one by one.
 const classRows = 20

@@ -20,14 +20,14 @@ type comparison struct {
 	window  int
 }
 
-// candidate is what has been measured of a learner or a model.
+// candidate holds the measures of a learner or a model.
 type candidate struct {
 	name     string
 	unscored uint64    // labelled examples before the first one that was scored
 	losses   []float32 // on each example scored: wrong or not, or the absolute error
 	summary  eval.Summary
 	points   []eval.Point
-	// published is what subscribers would have got; nil if that is not measured.
+	// published measures what subscribers would have got; nil if that is not measured.
 	published *promote.PublishedReport
 	seconds   float64
 }
@@ -39,8 +39,8 @@ type candidateResult struct {
 	Seconds     eval.Number  `json:"seconds"`
 	Common      eval.Number  `json:"common"` // accuracy, or mean absolute error, on the examples that all have scored
 	Prequential eval.Summary `json:"prequential"`
-	// Behind is a 95 % interval of how much the loss is higher than that of the best, on
-	// the examples that all have scored; null for the best itself.
+	// Behind is a 95 % interval of the loss minus the loss of the best candidate, on the
+	// examples that all have scored; null for the best itself.
 	Behind *[2]float64 `json:"behind"`
 	// AsPublished is there with --publish-every.
 	AsPublished *promote.PublishedReport `json:"as_published,omitempty"`

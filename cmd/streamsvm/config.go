@@ -13,7 +13,7 @@ import (
 
 //go:generate go test . -run TestGeneratedDocs -update
 
-// configVerbs are what the command config can do.
+// configVerbs are the verbs of the command config.
 var configVerbs = []string{"lint", "show", "acls"}
 
 func configCommand() *cli.Command {

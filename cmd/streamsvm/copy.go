@@ -20,7 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// topicFlags say where records are produced to.
+// topicFlags say which topic to write to, and how fast.
 type topicFlags struct {
 	*kafkaFlags
 	topic      string
@@ -35,7 +35,7 @@ func (o *topicFlags) define(f *cli.Flags) {
 	})
 }
 
-// check finds what is wrong with single values.
+// check returns an error if a value is invalid.
 func (o *topicFlags) check(c *cli.Call) error {
 	switch {
 	case !(o.rate >= 0):
@@ -72,8 +72,8 @@ func (o *topicFlags) open(ctx context.Context, c *cli.Call, by kafkaio.Partition
 	return p, nil
 }
 
-// limiter returns what makes records due at a rate, a tenth of a second of them at a
-// time; nil is as fast as possible.
+// limiter returns a limiter of records per second, with bursts of a tenth of a second;
+// nil is as fast as possible.
 func limiter(perSecond float64) *rate.Limiter {
 	if perSecond <= 0 {
 		return nil
@@ -215,7 +215,7 @@ func partitioner(by string) kafkaio.Partitioner {
 	return kafkaio.ByKey()
 }
 
-// paced hands the records of src to put, when they are due, until it ends.
+// paced hands the records of src to put at the rate of due, until src ends.
 func paced(ctx context.Context, p *progress, src stream.Source, due *rate.Limiter, put func(recs []stream.Record) error) error {
 	var recs []stream.Record
 	for {
@@ -272,8 +272,8 @@ func pump(ctx context.Context, c *cli.Call, prog *progress, src stream.Source, p
 	return nil
 }
 
-// notThere says what to do about a topic to write to that does not exist, as
-// far as the user may know.
+// notThere adds the remedy to an error about a topic that does not exist, or that the
+// user may not see.
 func notThere(err error, remedy string) error {
 	var unknown *kafkaio.UnknownTopicError
 	if errors.As(err, &unknown) && unknown.Partition < 0 {
@@ -282,7 +282,7 @@ func notThere(err error, remedy string) error {
 	return kafkaError(err)
 }
 
-// flush waits a little for what is on its way after an interruption.
+// flush waits for up to 5 s for records in flight after an interruption.
 func flush(p *kafkaio.Producer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -23,8 +23,8 @@ func definePlan(f *cli.Flags) func(c *cli.Call) (*contrib.Plan, error) {
 	}
 }
 
-// plan says what train uses. The error is about settings without which nothing can be
-// tried.
+// plan describes what train uses. It returns an error only if nothing can be checked with
+// these settings.
 func (t *train) plan() (*contrib.Plan, error) {
 	p := &contrib.Plan{
 		Code: exitCode, Kafka: kafkaio.Config{Brokers: t.brokers}, User: t.username, Secure: t.tls || t.mechanism != "none",
@@ -70,7 +70,7 @@ func (t *train) plan() (*contrib.Plan, error) {
 	return p, nil
 }
 
-// dryRun prints what is not as it should be, and fails as train would.
+// dryRun prints the problems found, and fails as train would.
 func (t *train) dryRun(ctx context.Context) error {
 	if contrib.DryRun == nil {
 		return cli.Failf(cli.Usage, "--dry-run: this build has no doctor, which would make the checks")

@@ -151,12 +151,12 @@ const formJSON = "json"
 type exporter struct {
 	text    string // for the help of the command
 	convert func(plain []byte, maxNumbers int) ([]byte, error)
-	// check returns why no model of events with the schema can be exported.
+	// check returns an error if models of events with the schema cannot be exported.
 	check func(schema string) error
 }
 
-// exporters are the further forms of an export, by name. Packages in contrib have
-// them.
+// exporters are the other forms of an export, by name. They come from packages in
+// contrib.
 var exporters = map[string]exporter{}
 
 func exportForms() []string {
@@ -191,8 +191,8 @@ func export(c *cli.Call, p *predictor.Predictor, form, out string, o predictor.E
 	return atomicfile.Write(out, data)
 }
 
-// model returns the model of the file that c names, or that of the topic and the
-// update that holds it. what names the command in messages.
+// model returns the model in the file that c names, or the one in the topic with its
+// update. what names the command in messages.
 func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (*predictor.Predictor, *stream.Update, error) {
 	fromTopic := o.wanted(c)
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// codecFlags say how values are to be understood.
+// codecFlags say how values are decoded.
 type codecFlags struct {
 	name, labels string
 	maxFeatures  int
@@ -49,7 +49,7 @@ func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Check(o.check)
 }
 
-// defineEvents defines what says how events become examples.
+// defineEvents defines the flags that say how events become examples.
 func (o *codecFlags) defineEvents(f *cli.Flags) {
 	o.events.Text = codec.Auto
 	f.Group("Format", func() {
@@ -62,8 +62,8 @@ func (o *codecFlags) defineEvents(f *cli.Flags) {
 // says otherwise.
 const defaultCodec = "json"
 
-// open returns the codec for records of a topic, or for those of files: by the
-// name of the first one unless a flag says otherwise.
+// open returns the codec for records of a topic or of files. For files the name of the
+// first one decides, unless a flag does.
 func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.Codec, error) {
 	name, opts, err := o.resolve(c, task, files...)
 	if err != nil {
@@ -84,7 +84,7 @@ func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.
 func (o *codecFlags) resolve(c *cli.Call, task algos.Task, files ...string) (name string, opts codec.Options, err error) {
 	if name = o.name; name == "" {
 		name = defaultCodec
-		// The first file tells for all of them.
+		// The first file decides for all of them.
 		if len(files) > 0 && !strings.HasSuffix(files[0], fileio.RecordingExt) {
 			byName, ok := codec.ByFileName(files[0])
 			if !ok {
@@ -108,7 +108,7 @@ func (o *codecFlags) resolve(c *cli.Call, task algos.Task, files ...string) (nam
 	return name, opts, nil
 }
 
-// columns looks at the first line of a csv file for the names of the columns.
+// columns reads the names of the columns from the first line of a csv file, if it has them.
 func (o *codecFlags) columns(c *cli.Call, csv *codec.CSVOptions, file string) error {
 	if !csv.Header && !c.Given("csv-header") {
 		lines, err := fileio.Lines(file, 2)
@@ -131,7 +131,7 @@ func (o *codecFlags) columns(c *cli.Call, csv *codec.CSVOptions, file string) er
 	return nil
 }
 
-// found takes note of labels that have been found out.
+// found sets the labels that have been found in the records, unless a flag gives them.
 func (o *codecFlags) found(labels string) {
 	switch {
 	case labels == "" || o.labels != codec.Auto:
@@ -165,7 +165,7 @@ func (*codecFlags) noCodec(c *cli.Call, file string) error {
 	return c.Bad("codec", fmt.Errorf("the name of %s does not say its format; give one of %s", file, strings.Join(codec.Names(), ", ")))
 }
 
-// options are those of the codec, but for the task.
+// codecOptions returns the options of the codec without the task.
 func (o *codecFlags) codecOptions(c *cli.Call) (codec.Options, error) {
 	if len(o.comma) != 1 {
 		return codec.Options{}, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
@@ -188,13 +188,13 @@ func (o *codecFlags) codecOptions(c *cli.Call) (codec.Options, error) {
 	return opts, nil
 }
 
-// check returns everything that is wrong with the format of the records.
+// check returns an error if the flags about the format of records are invalid.
 func (o *codecFlags) check(c *cli.Call) []error {
 	_, err := o.open(c, algos.Classify)
 	return []error{err}
 }
 
-// fileOptions are those of fileio for these flags.
+// fileOptions returns the options of fileio for these flags.
 func (o *codecFlags) fileOptions() fileio.Options {
 	name := o.name
 	if codec.Schematic(name) {
@@ -308,8 +308,7 @@ func (o *learnFlags) define(f *cli.Flags) {
 	f.Check(o.check)
 }
 
-// options are those of the trainer; the error is about the first that does not
-// do.
+// options returns the options of the trainer; the error is about the first invalid one.
 func (o *learnFlags) options(c *cli.Call) (trainer.Options, error) {
 	opts, err := o.gather(c)
 	if err == nil {
@@ -336,7 +335,7 @@ func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
 	return opts, err
 }
 
-// check returns everything that is wrong with what is to be learned.
+// check returns the errors in these flags.
 func (o *learnFlags) check(c *cli.Call) (errs []error) {
 	opts, err := o.gather(c)
 	if err != nil {
@@ -379,8 +378,8 @@ func optionErrors(err error) (list []*trainer.OptionError) {
 	return list
 }
 
-// badOption puts errors of the trainer in terms of flags, and gives them their
-// exit codes. again is the flag that begins again.
+// badOption expresses errors of the trainer in terms of flags, and gives them their
+// exit codes. again is the flag that starts over.
 func badOption(c *cli.Call, err error, again string) error {
 	var state *trainer.StateError
 	if errors.As(err, &state) {
@@ -432,7 +431,7 @@ func asBefore(e *engine.MismatchError) string {
 	return "give --" + name + " " + cli.Quote(e.Was)
 }
 
-// eventsFlag is the flag that is wrong if a codec does not find its fields.
+// eventsFlag returns the flag that is wrong if a codec does not find its fields.
 func eventsFlag(codec string) string {
 	if codec == "csv" {
 		return "label"
@@ -440,7 +439,7 @@ func eventsFlag(codec string) string {
 	return "events"
 }
 
-// job is that of the trainer with options and decoders, for records of a topic
+// job returns a job of the trainer with options and decoders, for records of a topic
 // or of files.
 func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trainer.Job, err error) {
 	if job.Options, err = o.options(c); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// Of a stream that short the prequential measures say little: most of them are of
-// a model that has hardly begun. Then a cross-validation is cheap.
+// On a stream this short, prequential measures say little: most predictions come from
+// a model that has hardly begun. A cross-validation is cheap then.
 const (
 	mostFolded = 1000
 	numFolds   = 10
@@ -45,7 +45,7 @@ func newSpread(values []float64) *spread {
 	return &spread{eval.Number(mean), eval.Number(eval.Spread(values) / math.Sqrt((n-1)*n))}
 }
 
-// validate cross-validates a run of few records; nil where that makes no sense.
+// validate cross-validates a run of few records. It returns nil if that makes no sense.
 func (r *replay) validate(ctx context.Context, consumed uint64) (*folds, error) {
 	if consumed > mostFolded || r.job.Join.Topic != "" || r.labelled >= 0 || r.delay > 0 || r.passes > 1 || r.checkpoint != "" ||
 		len(r.test) > 0 || r.holdout > 0 || slices.Contains(r.files, "-") {
@@ -60,7 +60,7 @@ func (r *replay) validate(ctx context.Context, consumed uint64) (*folds, error) 
 	if err != nil {
 		return nil, err
 	}
-	var recs []stream.Record // with a label; what cannot be used the run has told
+	var recs []stream.Record // with a label; the run has reported the unusable ones
 	for i := range all {
 		var ex stream.Example
 		if all[i].Value != nil && r.job.Decoder.Decode(all[i].Value, &ex) == nil && ex.Labelled {
@@ -101,7 +101,7 @@ func (r *replay) validate(ctx context.Context, consumed uint64) (*folds, error) 
 	return &folds{numFolds, newSpread(accuracy), newSpread(auc), newSpread(rmse), newSpread(r2)}, nil
 }
 
-// row is the row of the table.
+// row adds the result to the table.
 func (f *folds) row(row func(name, format string, args ...any)) {
 	switch {
 	case f.RMSE != nil && f.R2 != nil:

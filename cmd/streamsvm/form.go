@@ -16,7 +16,7 @@ import (
 // csvHeader is the first line of a csv file, which names its columns.
 type csvHeader struct {
 	names []string
-	file  string // "PATH: ", where errors do not say so
+	file  string // "PATH: ", a prefix for errors; may be empty
 }
 
 // errLabels says that --labels contradicts a model.
@@ -102,8 +102,8 @@ func (o *codecFlags) adapt(c *cli.Call, files []string) func(*codec.Signature) e
 	}
 }
 
-// sameLabels reports whether given are the labels of a model. To more than two,
-// others may have been added in the stream.
+// sameLabels reports whether given are the labels of a model. If there are more than two,
+// the model may have found others in the stream.
 func sameLabels(given, known string) (bool, error) {
 	a, err1 := codec.ParseClasses(given)
 	b, err2 := codec.ParseClasses(known)
@@ -113,8 +113,8 @@ func sameLabels(given, known string) (bool, error) {
 	return (len(a) > 2) == (len(b) > 2) && len(a) <= len(b) && slices.Equal(a, b[:len(a)]), nil
 }
 
-// codecFor returns the codec of records: that of --codec, that which the name of
-// the first file says, that of the data the model was made for, or the default.
+// codecFor returns the codec of records: given by --codec, by the name of the first
+// file, by the data that the model was made for, or the default.
 func (o *codecFlags) codecFor(c *cli.Call, trained string, files []string) (string, error) {
 	if o.name != "" {
 		return o.name, nil
@@ -154,8 +154,8 @@ func (o *codecFlags) csvFor(c *cli.Call, trained string, csv *codec.CSVOptions) 
 	return nil
 }
 
-// scoredFiles completes the options for reading the files that s scores, the name of
-// the first of which is first. found is called with the header of each csv file.
+// scoredFiles completes the options for reading the files that s scores; first is the
+// name of the first file. found is called with the header of each csv file.
 func scoredFiles(s *predictor.Scorer, o *fileio.Options, first string, found func(*csvHeader) error) {
 	if _, ok := codec.ByFileName(first); !ok {
 		if o.Codec = s.Codec().Name(); codec.Schematic(o.Codec) {
@@ -173,7 +173,7 @@ func scoredFiles(s *predictor.Scorer, o *fileio.Options, first string, found fun
 	}
 }
 
-// parseHeader returns what the first line of a csv file says.
+// parseHeader parses the first line of a csv file.
 func parseHeader(line []byte, comma byte) (*csvHeader, error) {
 	if len(line) > 0 && line[0] == '{' {
 		return nil, cli.Failf(cli.Data, "this is JSON, not the header of a csv file: say --codec json")

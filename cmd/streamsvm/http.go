@@ -29,14 +29,14 @@ import (
 type server struct {
 	mux    *http.ServeMux
 	panics prometheus.Counter // of handlers
-	// healthy, if not nil, says what keeps the service from doing its work. It
-	// is set before start.
+	// healthy, if not nil, returns an error if something keeps the service from
+	// doing its work. It is set before start.
 	healthy func() error
-	// ready tells whether the service does its work: not while it starts, and
-	// not any more once it stops.
+	// ready says whether the service does its work: false while it starts, and
+	// once it stops.
 	ready atomic.Bool
-	// waiting, if not nil, says what the service waits for before its work is of
-	// use to others, or "". It is set before start.
+	// waiting, if not nil, says what the service waits for before its work is
+	// useful to others, or "". It is set before start.
 	waiting func() string
 	limits  *admit.Limits
 	m       *metrics.HTTP
@@ -77,27 +77,26 @@ func newServer(reg *prometheus.Registry) *server {
 	return s
 }
 
-// bound sets the limits, before start and before what is bound by them is added
-// to the mux.
+// bound sets the limits. It is called before start, and before the handlers that the
+// limits apply to are added to the mux.
 func (s *server) bound(o admit.Options) {
 	o.Rejected = s.m.Rejected
 	s.limits = admit.New(o)
 }
 
-// profile adds the handlers of net/http/pprof. Profiles tell what is in memory,
-// so they are for those who ask for them only.
+// profile adds the handlers of net/http/pprof. Profiles reveal what is in memory, so
+// they are served only if a flag enables them.
 func (s *server) profile() {
 	s.mux.HandleFunc("GET /debug/pprof/", func(w http.ResponseWriter, r *http.Request) {
-		// A profile ends when its client goes away, which an expired deadline looks
-		// like.
+		// A profile ends when its client goes away, and an expired deadline looks
+		// like that.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		http.DefaultServeMux.ServeHTTP(w, r) // where they register
+		http.DefaultServeMux.ServeHTTP(w, r) // where net/http/pprof registers them
 	})
 }
 
-// start listens on addr, unless that is empty, and answers until stop. Other
-// machines are served only if addr says so: without a host it is the loopback
-// interface.
+// start listens on addr, unless that is empty, and answers until stop. Other machines
+// can connect only if addr allows it: without a host it means the loopback interface.
 func (s *server) start(c *cli.Call, addr string) error {
 	if addr == "" {
 		return nil
@@ -123,7 +122,7 @@ func (s *server) start(c *cli.Call, addr string) error {
 	return nil
 }
 
-// stop lets requests under way end, for up to 5 s.
+// stop lets current requests finish, for up to 5 s.
 func (s *server) stop() {
 	s.ready.Store(false)
 	if s.srv == nil {

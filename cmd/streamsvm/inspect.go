@@ -9,7 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// inspect is the verb model inspect, whose flags are o.
+// inspect runs model inspect.
 func (o *modelTopicFlags) inspect(ctx context.Context, c *cli.Call, asJSON bool) error {
 	if contrib.Inspect == nil {
 		return cli.Failf(cli.Usage, "this build has no model inspect")
@@ -21,12 +21,12 @@ func (o *modelTopicFlags) inspect(ctx context.Context, c *cli.Call, asJSON bool)
 	return contrib.Inspect(ctx, c, in)
 }
 
-// modelTopicFlags say which model topic is read once.
+// modelTopicFlags are the flags of commands that read a model topic once.
 type modelTopicFlags struct {
 	kafkaFlags
 	trustFlags
 	topic, name string
-	alias       string // of the model, where it has one
+	alias       string // of the model; may be empty
 }
 
 func (o *modelTopicFlags) define(f *cli.Flags) {
@@ -38,8 +38,8 @@ func (o *modelTopicFlags) define(f *cli.Flags) {
 	o.kafkaFlags.define(f)
 }
 
-// wanted reports whether the topic is to be read: a configuration file may name
-// it for other commands.
+// wanted reports whether to read the topic: a configuration file may name it for
+// other commands.
 func (o *modelTopicFlags) wanted(c *cli.Call) bool {
 	return o.topic != "" && (len(c.Args) == 0 || c.Origin("model-topic").Source == cli.FromFlag)
 }
@@ -49,7 +49,7 @@ func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*modeltopic.Co
 	return o.readVersion(ctx, c, 0)
 }
 
-// readVersion is read with the payload of one version in addition.
+// readVersion is like read, and adds the payload of one version.
 func (o *modelTopicFlags) readVersion(ctx context.Context, c *cli.Call, version uint64) (*modeltopic.Contents, error) {
 	if o.alias != "" && o.name != "" {
 		o.name, o.alias = modeltopic.AliasName(o.name, o.alias), ""

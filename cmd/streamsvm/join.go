@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// joinFlags say where labels come from that do not come with the examples.
+// joinFlags say where labels come from if they do not come with the examples.
 type joinFlags struct {
 	by, topic, field string
 	window           int
@@ -46,7 +46,7 @@ func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
 	return trainer.Join{Topic: o.topic, Window: o.window, By: o.by, Field: o.field}, nil
 }
 
-// printJoin says what became of labels that came on a topic of their own.
+// printJoin prints how many labels from a separate topic were used, and how many not.
 func printJoin(w io.Writer, s *engine.JoinStats) {
 	if s == nil {
 		return
@@ -79,7 +79,7 @@ func lostLabels(s *engine.JoinStats) string {
 	return ""
 }
 
-// lossHook logs when labels are lost, again when they are twice as many.
+// lossHook logs when labels are lost, and again whenever their number has doubled.
 type lossHook struct {
 	log  *slog.Logger
 	next uint64

@@ -123,7 +123,7 @@ func wrap(text string, column int) string {
 	return b.String()
 }
 
-// meaning is what an option does, and its value auto.
+// meaning says what an option does, and what its value auto does.
 func meaning(o algos.Option) string {
 	if o.Auto != "" {
 		return o.Doc + "; auto: " + o.Auto
@@ -131,7 +131,7 @@ func meaning(o algos.Option) string {
 	return o.Doc
 }
 
-// facts are what is to be known of an option besides its meaning.
+// facts returns what users should know about an option besides its meaning.
 func facts(o algos.Option) []string {
 	out := []string{strings.ReplaceAll(values(o), "|", ", ")}
 	if o.Tune != "" {

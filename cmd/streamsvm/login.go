@@ -49,7 +49,7 @@ func (o *loginFlags) define(f *cli.Flags) {
 	f.AlsoKnown("oauth-token-url", "token-endpoint", "sasl-oauthbearer-token-endpoint-url")
 }
 
-// oauthFlags are those of oauthbearer alone.
+// oauthFlags are the flags for oauthbearer alone.
 var oauthFlags = []string{"oauth-token", "oauth-token-file", "oauth-token-url", "oauth-client-id", "oauth-client-secret", "oauth-client-secret-file", "oauth-scopes"}
 
 // login returns the mechanism, nil for none.
@@ -104,7 +104,7 @@ func (o *kafkaFlags) login(c *cli.Call, cfg kafkaio.Config) (sasl.Mechanism, err
 
 var extensionName = regexp.MustCompile(`^[A-Za-z]+$`)
 
-// tokens returns where oauthbearer has its tokens from.
+// tokens returns the source of tokens for oauthbearer.
 func (o *kafkaFlags) tokens(c *cli.Call, cfg kafkaio.Config) (oauth2.TokenSource, error) {
 	if o.tokenURL == "" {
 		if o.clientID != "" || len(o.scopes) > 0 {
@@ -131,7 +131,7 @@ func (o *kafkaFlags) tokens(c *cli.Call, cfg kafkaio.Config) (oauth2.TokenSource
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if cfg.TLS != nil && cfg.TLS.RootCAs != nil {
-		// The issuer of tokens may be of the same house as the brokers, or not.
+		// The certificate authority may be the one of the brokers, or the system's.
 		transport.TLSClientConfig = cfg.TLS.Clone()
 		transport.TLSClientConfig.Certificates = nil
 		if pool, err := x509.SystemCertPool(); err == nil {
@@ -146,10 +146,10 @@ func (o *kafkaFlags) tokens(c *cli.Call, cfg kafkaio.Config) (oauth2.TokenSource
 	return credentials.TokenSource(ctx), nil
 }
 
-// mskHost is the name of a broker of Amazon MSK.
+// mskHost matches the address of a broker of Amazon MSK.
 var mskHost = regexp.MustCompile(`\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?:`)
 
-// awsTokens gives tokens for Amazon MSK in a region. It is nil in a program without contrib.
+// awsTokens returns a source of tokens for Amazon MSK in a region; nil without contrib.
 var awsTokens func(region string) oauth2.TokenSource
 
 // aws returns the mechanism for Amazon MSK.

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// limitMemory collects garbage when there is as much as pace says, unless GOGC says
-// when: learners make little garbage, so it costs no measurable time. It makes the
-// collector work harder before the cgroup's memory runs out, unless
-// GOMEMLIMIT says when. A tenth is left for what the collector does not manage.
+// limitMemory lets pace set how much garbage may pile up, unless GOGC is set: learners
+// make little garbage, so this costs no measurable time. It makes the collector work
+// harder before the cgroup's memory runs out, unless GOMEMLIMIT is set. A tenth of that
+// memory is left for what the collector does not manage.
 func limitMemory() {
 	if os.Getenv("GOGC") == "" {
 		pace(new(pacer))
@@ -26,10 +26,10 @@ func limitMemory() {
 	}
 }
 
-// pacer is garbage of every collection. Its finalizer, pace, revives it.
+// pacer becomes garbage in every collection. Its finalizer, pace, revives it.
 type pacer struct{ live [1]metrics.Sample }
 
-// pace sets how much garbage there may be beside what is live.
+// pace sets how much garbage may pile up besides the live heap.
 func pace(p *pacer) {
 	p.live[0].Name = "/gc/heap/live:bytes"
 	metrics.Read(p.live[:])
@@ -37,10 +37,10 @@ func pace(p *pacer) {
 	runtime.SetFinalizer(p, pace)
 }
 
-// garbage returns the percentage of garbage for so many live bytes: half of them up to
+// garbage returns how much garbage to allow, in percent of the live bytes: half up to
 // 16 MiB, then in proportion to their square root (Kirisame et al., "Optimal heap
 // limits for reducing browser memory use", 2022), but never less than a quarter, so
-// that a large model that is served does not have the collector at work all the time.
+// that serving a large model does not keep the collector busy all the time.
 func garbage(live uint64) int {
 	return max(25, min(50, int(100*math.Sqrt((4<<20)/float64(live+1)))))
 }
@@ -63,8 +63,8 @@ func memoryLimit(root string) int64 {
 			}
 			mount, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
 		}
-		// A group is within the limits of those that it is in. In a container the
-		// path may be that of the host, where only the root exists.
+		// The limits of its ancestors apply to a group, too. In a container the
+		// path may be the host's, of which only the root exists.
 		for dir := path.Join("/", f[2]); ; dir = path.Dir(dir) {
 			text, _ := os.ReadFile(filepath.Join(root, mount, dir, file))
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {

@@ -26,8 +26,8 @@ import (
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// modelVerbs are what the command model can do, each with the flags that it has
-// besides those for connections. In a configuration file they may be together.
+// modelVerbs are the verbs of the command model, each with its flags besides the ones
+// for connections. A configuration file may set flags of several verbs.
 var modelVerbs = map[string][]string{
 	"compact":  {"model-topic", "model-name", "alias", "out", "max-change"},
 	"compare":  {"model-topic", "model-name", "json", "max-features", "csv-header", "label-column", "drop-columns", "csv-empty-as-zero", "csv-separator", "codec", "labels", "label"},
@@ -70,7 +70,7 @@ type versions struct {
 	reason  string
 	force   bool
 	json    bool
-	// Of the command line: the version is of a file, and one is expected.
+	// From the command line: --model gives the version, and --expect is given.
 	ofFile, expects bool
 }
 
@@ -166,7 +166,7 @@ func (o *versions) contents(ctx context.Context, c *cli.Call, version uint64) (*
 	return t, nil
 }
 
-// held returns what the topic holds under a name, or nil.
+// held returns the model that the topic holds under a name, or nil.
 func held(t *modeltopic.Contents, name string) *modeltopic.Model {
 	for i := range t.Models {
 		if t.Models[i].Name == name {
@@ -219,7 +219,7 @@ func (o *versions) why() stream.Promotion {
 	return stream.Promotion{By: name + "@" + host, Reason: o.reason}
 }
 
-// stands describes the version that an alias stands for.
+// stands describes the version that an alias points to.
 func stands(u *stream.Update) string {
 	if u == nil {
 		return "nothing"
@@ -256,7 +256,7 @@ func (o *versions) promote(ctx context.Context, c *cli.Call) (string, error) {
 		modeltopic.AliasName(o.name, o.alias), u.Version, u.Examples, recently(u.Evaluation), stands(now)), nil
 }
 
-// rollback promotes the version that the alias stood for before.
+// rollback promotes the version that the alias pointed to before.
 func (o *versions) rollback(ctx context.Context, c *cli.Call) (string, error) {
 	if _, err := o.contents(ctx, c, 0); err != nil {
 		return "", err
@@ -317,11 +317,11 @@ func (o *versions) chosen(ctx context.Context, c *cli.Call) (*stream.Update, err
 	return u, nil
 }
 
-// savedName is the form of names that model follow --save gives.
+// savedName matches the names that model follow --save gives to files.
 var savedName = regexp.MustCompile(`-(\d+)\` + ext + `$`)
 
-// fromFile returns the model of a file as the version that its name, or
-// --version, says.
+// fromFile returns the model in a file as the version given by --version or by the
+// file's name.
 func (o *versions) fromFile(c *cli.Call) (*stream.Update, error) {
 	version := o.version
 	if m := savedName.FindStringSubmatch(filepath.Base(o.file)); m != nil && version == 0 {
@@ -351,7 +351,7 @@ func (o *versions) fromFile(c *cli.Call) (*stream.Update, error) {
 	}, nil
 }
 
-// recently says how good a model was of late when it was made, and how good the
+// recently says how good a model had recently been when it was made, and how good the
 // versions before it were as published.
 func recently(ms []stream.Measure) (text string) {
 	for _, m := range ms {

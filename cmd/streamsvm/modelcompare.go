@@ -23,7 +23,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// comparedModel is a model that model compare scores records with.
+// comparedModel is one of the models that model compare scores records with.
 type comparedModel struct {
 	candidate
 	v       *predictor.Version // without offsets for a file
@@ -133,7 +133,7 @@ func compareOnRecords(ctx context.Context, models []*comparedModel, files []stri
 	}
 }
 
-// add takes the predictions of record i of the batch.
+// add counts record i of the batch, or measures the models' predictions for it.
 func (r *modelComparison) add(models []*comparedModel, i int, rec *stream.Record) {
 	learned, labelled := false, true
 	for _, m := range models {

@@ -66,8 +66,8 @@ func (o *versions) delete(ctx context.Context, c *cli.Call) (string, error) {
 	return done + "; a trainer that goes on from its checkpoints publishes it again", kafkaError(err)
 }
 
-// running reports whether the trainer that has claimed a model may still run. Only of
-// processes of this machine it is known whether they have ended.
+// running reports whether the trainer that has claimed a model may still run. It can tell
+// that a process has ended only if it ran on this machine.
 func running(c modeltopic.Claim) bool {
 	host, err := os.Hostname()
 	rest, here := strings.CutPrefix(c.By, host+" process ")

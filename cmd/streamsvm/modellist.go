@@ -18,7 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// versionLine is what model list says of a version, or of an alias.
+// versionLine is what model list says about a version or an alias.
 type versionLine struct {
 	Alias    string    `json:"alias,omitempty"`
 	Version  uint64    `json:"version"`
@@ -27,8 +27,7 @@ type versionLine struct {
 	Step     uint64    `json:"step"`
 	Examples uint64    `json:"examples"`
 	Created  time.Time `json:"created"`
-	// By is who trained a version where that is known, and who has promoted it to
-	// an alias.
+	// By is who trained a version, if known; for an alias, who promoted it.
 	By         string                 `json:"by,omitempty"`
 	Promoted   *time.Time             `json:"promoted,omitempty"`
 	Reason     string                 `json:"reason,omitempty"`

@@ -12,25 +12,25 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// reading is what became of a record when it was decoded.
+// reading is the result of decoding a record.
 type reading struct {
 	ex  stream.Example
 	err error
 }
 
-// chunk is a run of records; readings are those of records with a value.
+// chunk is a run of records; readings has one element for each record with a value.
 type chunk struct {
 	recs     []stream.Record
 	readings []reading
 }
 
-// share is one reader's view of a stream that several go through together, each
-// of whom waits for the slowest after a few chunks. It is a source, and decodes.
+// share is one reader's view of a stream that several read together: after a few
+// chunks, each waits for the slowest. It is a source, and decodes.
 type share struct {
 	chunks chan *chunk
 	left   chan struct{} // closed when the reader needs no more
 	err    error         // why there are no more chunks, once they are closed
-	ahead  []reading     // of records fetched and not decoded
+	ahead  []reading     // of fetched records that decode has not returned
 }
 
 // Fetch implements stream.Source.
@@ -50,8 +50,8 @@ func (s *share) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record
 // Close implements stream.Source.
 func (s *share) Close() error { return nil }
 
-// decode gives the reading of the next record. The vector is a copy: a learner
-// may do with it what it likes.
+// decode returns the reading of the next record. The vector is a copy, which a
+// learner may change.
 func (s *share) decode(ex *stream.Example) error {
 	o := s.ahead[0]
 	s.ahead = s.ahead[1:]

@@ -15,8 +15,8 @@ import (
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// keepStacks has the report of a panic say what the last checkpoint is, and go to
-// the directory of the checkpoints.
+// keepStacks makes crash reports name the last checkpoint, and writes them to the
+// directory of the checkpoints.
 type keepStacks struct{ dir string }
 
 // Started implements engine.StartedHook.
@@ -78,7 +78,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.Handler.ServeHTTP(a, r)
 }
 
-// begun knows whether anything of it is on its way.
+// begun is a response that knows whether it has begun.
 type begun struct {
 	http.ResponseWriter
 	yes bool

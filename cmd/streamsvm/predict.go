@@ -48,20 +48,20 @@ type predict struct {
 	predictions, positions string
 	listen                 string
 	tombstones             string
-	ready                  *atomic.Bool  // what requests are answered with is there
+	ready                  *atomic.Bool  // there is a model to answer requests with
 	limits                 *admit.Limits // of requests
 	maxBody                int64
 	maxRows                int
 	explain                int
 	threshold              float64
 	shadow, shadowTopic    string
-	// Of a shadow: where it begins, and ends if that is not nil.
+	// Of a shadow: where it begins, and where it ends, if not nil.
 	from, until stream.Offsets
 
 	c       *cli.Call
 	prog    *progress
 	cfg     kafkaio.Config
-	last    atomic.Pointer[fileScorer] // what scores, once there is a model
+	last    atomic.Pointer[fileScorer] // the Scorer, once there is a model
 	header  *csvHeader                 // of the csv file that is read; nil without
 	current func() *predictor.Version  // nil before there is a model
 	m       *metrics.Predictor
@@ -72,12 +72,12 @@ type predict struct {
 	shadowMetrics *metrics.Predictor
 	started       time.Time
 	counts        struct{ requests, predictions, refused, skipped atomic.Uint64 }
-	at            atomic.Pointer[stream.Offsets] // how far topics have been scored; nil without
+	at            atomic.Pointer[stream.Offsets] // how far topics have been scored; nil without topics
 
 	refused int
 	skipped int               // tombstones
 	quality *eval.Prequential // of the predictions whose label is known
-	right   uint64            // those of a classifier that were right
+	right   uint64            // correct predictions of a classifier
 }
 
 func predictCommand() *cli.Command {
@@ -198,8 +198,8 @@ func (p *predict) serve(ctx context.Context) error {
 	if err := p.schemaFlags.connect(p.c, p.cfg.TLS, nil); err != nil {
 		return err
 	}
-	// The server answers while the first model is waited for, or a service that
-	// starts before its trainer would look dead.
+	// The server answers while the command waits for the first model, or a service
+	// that starts before its trainer would look dead.
 	p.ready = &srv.ready
 	p.started = time.Now()
 	srv.bound(admit.Options{Bytes: p.inFlight()})
@@ -273,8 +273,7 @@ func (p *predict) serve(ctx context.Context) error {
 	return p.summary()
 }
 
-// modelled makes ready for a model: the first one, whose task and classes later ones
-// share.
+// modelled prepares for the first model. Later ones share its task and classes.
 func (p *predict) modelled() error {
 	v := p.current()
 	switch {
@@ -305,7 +304,7 @@ func (p *predict) followed() string {
 	return name
 }
 
-// what says what is scored.
+// what describes what is scored.
 func (p *predict) what() string {
 	switch {
 	case len(p.topics) > 0:
@@ -324,10 +323,10 @@ func (p *predict) ended(ctx context.Context) error {
 	return nil
 }
 
-// check finds what is wrong with the settings before a model is waited for.
+// check returns an error if the settings are invalid, before the wait for a model.
 func (p *predict) check() error {
 	c := p.c
-	// The task is not known yet, but it takes no part in what can be wrong.
+	// The task is not known yet, but errors do not depend on it.
 	if _, err := p.codecFlags.open(c, algos.Classify, c.Args...); err != nil {
 		return err
 	}
@@ -402,9 +401,9 @@ func (p *predict) inFlight() int64 {
 	return max(admit.DefaultBytes, 4*min(p.maxBody, math.MaxInt64/4))
 }
 
-// follow gets the model, waiting for the first one in a topic, and returns what
-// returns the newest one. When following fails later on it ends the command by
-// cancel.
+// follow reads the model from a file, or waits for the first one in a topic. It returns
+// a function that returns the newest version. If following fails later on, it ends the
+// command with cancel.
 func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (func() *predictor.Version, error) {
 	if p.modelFile != "" {
 		if p.modelFlags.topic != "" {
@@ -445,13 +444,13 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (f
 		cancel(p.modelFlags.failed(live.Err()))
 	})
 	if _, err = live.Wait(ctx); err != nil {
-		<-live.Done() // for a reason that ctx does not have
+		<-live.Done() // then Err has the reason, which ctx may lack
 		return nil, p.modelFlags.failed(live.Err())
 	}
 	return live.Current, nil
 }
 
-// summary prints how good the predictions were, where that is known.
+// summary prints how good the predictions were, if that is known.
 func (p *predict) summary() error {
 	if n := p.quality.Examples(); !p.c.Quiet && n > 0 {
 		s := p.quality.Summary()

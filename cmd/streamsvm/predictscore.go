@@ -32,7 +32,7 @@ type scoring struct {
 	done chan struct{}     // gets an element when the batch is scored
 }
 
-// doing says what is being done with the batch, for the report of a panic.
+// doing says what is being done with the batch, for crash reports.
 func (b *scoring) doing() string {
 	at := func(i int) string {
 		r := &b.Records[i]
@@ -112,12 +112,12 @@ func predictedValue(o *predictor.Prediction) float64 {
 
 func trueValue(o *predictor.Prediction) float64 {
 	if o.Class != "" {
-		return float64(len(o.Scores)) // none of those that the model knows
+		return float64(len(o.Scores)) // a class that the model does not know
 	}
 	return o.Y
 }
 
-// count keeps what summary needs.
+// count updates the measures, the counts and the progress with predictions.
 func (p *predict) count(rows []predictor.Prediction) {
 	p.page.Compare(func() { p.add(rows) })
 	p.prog.records.Add(uint64(len(rows)))
@@ -218,10 +218,10 @@ const (
 	batchBytes   = 512 << 10
 )
 
-// read hands the records of src on. From a source that never waits for data it
-// makes batches of a size that is good for the predictor.
+// read hands on the records of src in batches. From a source that never waits for
+// data, batches have a size that suits the predictor.
 func (p *predict) read(ctx context.Context, src stream.Source, waits bool, work, order chan<- *scoring, spare <-chan *scoring) error {
-	var rest []stream.Record // of the next file, whose columns may be others
+	var rest []stream.Record // of the next file, which may have other columns
 	for {
 		var b *scoring
 		select {
@@ -300,8 +300,8 @@ func (p *predict) format(b *scoring) {
 	}
 }
 
-// print writes the batch's lines to standard output, and to the standard error
-// output what is wrong with records.
+// print writes the batch's lines to standard output, and the errors of its records to
+// standard error.
 func (p *predict) print(b *scoring) error {
 	for i := range b.Predictions {
 		if err := b.Predictions[i].Err; err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// checkShadow finds what is wrong with the settings of the shadow.
+// checkShadow returns an error if the settings of the shadow are invalid.
 func (p *predict) checkShadow() error {
 	c, t := p.c, p.shadowTopic
 	switch {
@@ -35,11 +35,11 @@ func (p *predict) checkShadow() error {
 	return nil
 }
 
-// startShadow has the records from the positions on scored by the shadow too, if
-// there is one; in a group, those that a group of its own hands out.
-// It reads, scores and writes by itself, so that the predictions that count never
-// wait for it: if it fails, that is logged. wait ends it, or waits until it has
-// come to the ends, where predictions stop there.
+// startShadow starts the shadow, if there is one, which scores the same records from
+// the given positions on; in a group, the records that its own group hands out.
+// It reads, scores and writes by itself, so that the main predictions never wait for
+// it: if it fails, that is logged. wait ends it, or with --until-end waits until it has
+// reached the ends.
 func (p *predict) startShadow(ctx context.Context, from, ends stream.Offsets) (wait func()) {
 	if p.shadow == "" {
 		return func() {}
@@ -49,7 +49,7 @@ func (p *predict) startShadow(ctx context.Context, from, ends stream.Offsets) (w
 		predictions: p.shadowTopic, tombstones: p.tombstones, threshold: p.threshold, c: p.c, cfg: p.cfg, m: p.shadowMetrics,
 		from: from, outgoing: p.outgoing, sessionFlags: p.sessionFlags, reg: p.reg, isShadow: true, prog: startProgress(&cli.Call{Quiet: true}, ""),
 	}
-	s.errors.topic = "" // they have been told: a shadow's are among its predictions
+	s.errors.topic = "" // p reports them already: the shadow's are among its predictions
 	model, _ := modeltopic.SplitName(p.current().Update.Model)
 	s.modelFlags.name, s.modelFlags.alias = model, p.shadow
 	if p.positions != "" {
@@ -74,7 +74,7 @@ func (p *predict) startShadow(ctx context.Context, from, ends stream.Offsets) (w
 			}
 		}
 		if own.Err() != nil {
-			err = s.ended(own) // nil if it was to end
+			err = s.ended(own) // nil if it was stopped
 		}
 		if err != nil {
 			p.c.Log.Error("the shadow has stopped; predictions go on without it", "alias", p.shadow, "err", err)

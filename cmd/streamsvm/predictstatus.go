@@ -16,20 +16,20 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// predictStatus is what GET /status.json answers.
+// predictStatus is the answer to GET /status.json.
 type predictStatus struct {
 	Command string    `json:"command"`
 	Program string    `json:"version"`
 	Started time.Time `json:"started"`
 	Ready   bool      `json:"ready"`
-	// Model is the one in use; nil before there is one.
+	// Model is the model in use; nil before there is one.
 	Model       *modelStatus `json:"model"`
 	Predictions uint64       `json:"predictions"`
 	Refused     uint64       `json:"refused"`
 	Tombstones  uint64       `json:"tombstones_skipped"`
-	// Topics is nil where none is scored.
+	// Topics is nil if no topic is scored.
 	Topics []describe.Partition `json:"topics,omitempty"`
-	// Fields are those of events.
+	// Fields are the fields of the events.
 	Events uint64        `json:"events,omitempty"`
 	Fields []fieldStatus `json:"fields,omitempty"`
 }
@@ -60,7 +60,7 @@ type fieldStatus struct {
 	PSI     eval.Number `json:"psi"`
 }
 
-// serves shows the requests that a service has answered.
+// serves makes p show the requests that a service has answered.
 func (p *progress) serves(s *predict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 	serve.AnswerJSON(w, s)
 }
 
-// routes returns the routes that predict adds to those of every server.
+// routes returns the routes that predict adds to the ones of every server.
 func (p *predict) routes() map[string]http.HandlerFunc {
 	routes := map[string]http.HandlerFunc{"GET /status.json": p.statusJSON}
 	if contrib.Serve != nil {
@@ -116,8 +116,8 @@ func (p *predict) routes() map[string]http.HandlerFunc {
 	return routes
 }
 
-// modelName returns the name of the model in use, for a file without one that of
-// the file.
+// modelName returns the name of the model in use. A model without a name gets its
+// file's.
 func (p *predict) modelName(v *predictor.Version) string {
 	if v.Update.Model != "" {
 		return v.Update.Model

@@ -27,19 +27,19 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// outgoing says what the records of predictions hold besides predictions, and
-// where records go that cannot be scored.
+// outgoing says what prediction records hold besides the prediction, and where
+// records go that cannot be scored.
 type outgoing struct {
-	headers     []string // of the record that go with its prediction
-	keep        []string // fields of the event that do
+	headers     []string // headers to copy from a record to its prediction
+	keep        []string // fields to copy
 	cloudEvents bool
 	errors      errorsTopic
 }
 
-// errorsTopic takes dead letters about records that a group cannot use.
+// errorsTopic receives dead letters about records that cannot be scored.
 type errorsTopic struct {
-	topic string // none without it
-	limit int    // bytes that a record of it may have
+	topic string // empty for no dead letters
+	limit int    // largest record of the topic, in bytes
 }
 
 func (o *outgoing) define(f *cli.Flags) {
@@ -49,7 +49,7 @@ func (o *outgoing) define(f *cli.Flags) {
 	f.StringVar(&o.errors.topic, "errors-topic", "", errorsUsage)
 }
 
-// check finds what is wrong with the settings, where p scores topics.
+// check returns an error if the settings are invalid. It is called if p scores topics.
 func (o *outgoing) check(p *predict) error {
 	if slices.Contains(o.keep, "") {
 		return p.c.Bad("keep", errors.New("a name is empty"))
@@ -69,7 +69,7 @@ func (o *outgoing) check(p *predict) error {
 	return nil
 }
 
-// open makes the topic.
+// open creates the topic.
 func (e *errorsTopic) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config, partitions int) error {
 	if e.topic == "" {
 		return nil
@@ -85,7 +85,7 @@ func (e *errorsTopic) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config,
 	return nil
 }
 
-// letter is the dead letter about a record that cannot be used.
+// letter returns the dead letter about a record that cannot be used.
 func (e *errorsTopic) letter(r *stream.Record, why *stream.RecordError) stream.Record {
 	out := deadletter.New(r, why, "", time.Now(), e.limit)
 	out.Topic = e.topic
@@ -99,7 +99,7 @@ var (
 	failed      = stream.Header{Key: "ce_type", Value: []byte("streamsvm.prediction.error")}
 )
 
-// appendHeaders appends the headers of the prediction of a record.
+// appendHeaders appends the headers for a record's prediction.
 func (o *outgoing) appendHeaders(h []stream.Header, r *stream.Record, row *predictor.Prediction) []stream.Header {
 	h = append(h, inJSON)
 	if o.cloudEvents {
@@ -126,7 +126,7 @@ func (o *outgoing) appendHeaders(h []stream.Header, r *stream.Record, row *predi
 	return h
 }
 
-// appendKept adds the fields that are kept to a prediction, which is an object.
+// appendKept adds the kept fields to b, which ends with a prediction, a JSON object.
 func (o *outgoing) appendKept(b []byte, r *stream.Record, row *predictor.Prediction, root string) []byte {
 	if len(o.keep) == 0 {
 		return b
@@ -141,14 +141,14 @@ func (o *outgoing) appendKept(b []byte, r *stream.Record, row *predictor.Predict
 		if field == nil && root != "" {
 			field = serve.Find(value, root+"."+name)
 		}
-		if json.Valid(field) { // what is there is not looked at in all places
+		if json.Valid(field) { // Find does not check all of it
 			b = append(append(jsonenc.AppendString(separated(b), name), ':'), field...)
 		}
 	}
 	return append(b, "}}"...)
 }
 
-// keepable returns where the fields of records in JSON are, or why there are none.
+// keepable returns the root of the fields in JSON records, or an error for other codecs.
 func keepable(s *predictor.Scorer) (root string, err error) {
 	if name := s.Codec().Name(); name != "json" {
 		return "", fmt.Errorf("fields are kept of records in JSON, and these are %s", name)
@@ -165,8 +165,8 @@ func separated(b []byte) []byte {
 	return b
 }
 
-// unframed returns what is behind the five bytes that producers with a schema
-// registry put before JSON, and behind white space.
+// unframed returns value without the five bytes that producers with a schema
+// registry put before JSON, and without white space around it.
 func unframed(value []byte) []byte {
 	if len(value) > 5 && value[0] == 0 {
 		value = value[5:]
@@ -254,7 +254,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 	}
 }
 
-// openTopics makes the topics that are written, where they do not exist.
+// openTopics creates the topics to write to if they do not exist.
 func (p *predict) openTopics(ctx context.Context, partitions int) error {
 	if _, err := kafkaio.CreateTopic(ctx, p.cfg, kafkaio.TopicSpec{Name: p.predictions, Partitions: partitions}); err != nil {
 		return err
@@ -262,8 +262,8 @@ func (p *predict) openTopics(ctx context.Context, partitions int) error {
 	return p.errors.open(ctx, p.c, p.cfg, partitions)
 }
 
-// scored scores the records of b with the model of the moment, and returns the
-// records to write.
+// scored scores the records of b with the current model, and returns the records
+// to write.
 func (p *predict) scored(ctx context.Context, b *scoring) (out []stream.Record, err error) {
 	b.Records = p.withValues(b.Records)
 	if b.s, err = p.pin(nil); err != nil {
@@ -276,7 +276,7 @@ func (p *predict) scored(ctx context.Context, b *scoring) (out []stream.Record, 
 			return nil, p.c.Bad("keep", err)
 		}
 	}
-	// The values of a batch share memory that belongs to the producer then.
+	// The values of a batch share memory, which then belongs to the producer.
 	values := make([]byte, 0, 96*len(b.Records))
 	headers := make([]stream.Header, 0, len(b.Records))
 	out = make([]stream.Record, 0, len(b.Records))
@@ -297,8 +297,8 @@ func (p *predict) scored(ctx context.Context, b *scoring) (out []stream.Record, 
 	return out, nil
 }
 
-// withValues returns the records that are to be scored: all, or those that are
-// no tombstones.
+// withValues returns the records to score: all, or without the tombstones if those
+// are skipped.
 func (p *predict) withValues(recs []stream.Record) []stream.Record {
 	if p.tombstones != string(trainer.TombstonesSkip) {
 		return recs

@@ -42,7 +42,7 @@ type progress struct {
 	total       uint64        // how many there are; 0 if src knows
 	begin, last mark          // at the start, and at the latest line
 	queued      int64         // records that have been read but not learned
-	phase       string        // what is done before records count
+	phase       string        // what the command is doing; may be empty
 	tuning      struct {      // when tuning began, and the share of it that is done
 		at    time.Time
 		share float64
@@ -54,7 +54,7 @@ type progress struct {
 	tuned bool           // the tuner's table has been printed
 }
 
-// mark is how many records had been done at a time.
+// mark is the number of records done at a point in time.
 type mark struct {
 	at      time.Time
 	records uint64
@@ -130,14 +130,14 @@ func (p *progress) reads(src stream.Source, bounded bool) {
 	p.src, p.bounded, p.phase = src, bounded, ""
 }
 
-// shows sets further names and values to show.
+// shows sets the phase, and further names and values to show.
 func (p *progress) shows(phase string, facts ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.phase, p.facts = phase, facts
 }
 
-// print shows how far the command is.
+// print shows how far the command has got.
 func (p *progress) print() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,8 +199,8 @@ func (p *progress) print() {
 	}
 }
 
-// extent returns how many records follow in the topics, -1 if that is not known, and how
-// many there are in all, 0 if there is no end or it is not known.
+// extent returns how many records are left in the topics, -1 if unknown, and how many
+// there are in all, 0 if there is no end or it is unknown.
 func (p *progress) extent(n uint64) (lag int64, total uint64) {
 	switch src := p.src.(type) {
 	case *fileio.Source:
@@ -310,7 +310,7 @@ func short(v float64) string {
 	return fmt.Sprintf("%.4f", v)
 }
 
-// screen is a terminal with a last line that is rewritten, below what is written by over.
+// screen is a terminal with a last line that is rewritten, below the output through over.
 type screen struct {
 	mu    sync.Mutex
 	w     io.Writer

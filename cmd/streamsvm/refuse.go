@@ -14,7 +14,7 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// refuseFlags say how many records may be unusable, and whether those without a
+// refuseFlags say how many records may be unusable, and whether records without a
 // value are.
 type refuseFlags struct {
 	maxDead    float64
@@ -43,7 +43,7 @@ func (o *refuseFlags) check(c *cli.Call) error {
 	return nil
 }
 
-// apply sets what the flags say in a job, and has it tell o of refused records.
+// apply sets the fields of a job that the flags determine, and forgets refused labels.
 func (o *refuseFlags) apply(c *cli.Call, job *trainer.Job) error {
 	o.refused = map[string]uint64{}
 	job.MaxDead, job.Tombstones = o.maxDead, trainer.Tombstones(o.tombstones)
@@ -58,10 +58,10 @@ func (o *refuseFlags) Dead(why *stream.RecordError) {
 	}
 }
 
-// explain says in terms of flags what to do about a stream that is not what it
-// is taken for. It returns other errors, and nil, as they are. doctor is the
-// command that looks at the records, "" if none does; again, what besides a
-// changed flag makes the stream be read from its beginning.
+// explain adds to an error about a stream that does not match the flags what to do
+// about it. It returns other errors, and nil, as they are. doctor is the command that
+// examines the records, "" if there is none; again says what is needed besides a
+// changed flag to read the stream from its beginning.
 func (o *refuseFlags) explain(err error, co *codecFlags, doctor, again string) error {
 	var dead *stream.DeadError
 	var one *stream.OneLabelError
@@ -119,8 +119,8 @@ func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again s
 	return b.String() + o.convention(co, again, only)
 }
 
-// convention says with which flag the labels given, and those refused, could
-// be read; "" if there is none.
+// convention says which flag could read the labels seen and the labels refused; ""
+// if none could.
 func (o *refuseFlags) convention(co *codecFlags, again string, seen ...string) string {
 	given := slices.Sorted(maps.Keys(o.refused))
 	given = slices.Compact(slices.Sorted(slices.Values(append(given, seen...))))
@@ -144,7 +144,7 @@ func (o *refuseFlags) convention(co *codecFlags, again string, seen ...string) s
 func labelWords(labels string) [2]string {
 	list, err := codec.ParseClasses(labels)
 	if err != nil || len(list) != 2 {
-		return [2]string{"-1", "1"} // it has been refused
+		return [2]string{"-1", "1"} // the flag has been refused
 	}
 	return [2]string{fmt.Sprint(list[0]), fmt.Sprint(list[1])}
 }

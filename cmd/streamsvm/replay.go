@@ -123,7 +123,7 @@ func (r *replay) run(ctx context.Context) error {
 	}
 	history := &status.History{}
 	r.job.Hooks = []trainer.Hook{keepStacks{r.checkpoint}, p, &r.refuseFlags, &r.decided}
-	if r.report != "" { // what it notes takes a fifth of the time of a fast learner
+	if r.report != "" { // it takes a fifth of the time of a fast learner
 		r.job.Hooks = append(r.job.Hooks, history)
 	}
 	var scored *scores
@@ -155,8 +155,8 @@ func (r *replay) run(ctx context.Context) error {
 	return r.finish(ctx, p.e, history, res, took)
 }
 
-// interrupted returns err, unless it is that of ctx: then a signal has come before the
-// first record was learned.
+// interrupted returns err, unless it comes from ctx: then a signal has come before the
+// first record was learned from.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return cli.Failf(cli.Temporary, "interrupted after 0 records")
@@ -164,7 +164,7 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// prepare reads what has to be known beforehand.
+// prepare checks the settings, completes the job and reads what it needs beforehand.
 func (r *replay) prepare(ctx context.Context) error {
 	c, job := r.c, &r.job
 	var err error
@@ -212,7 +212,7 @@ func (r *replay) prepare(ctx context.Context) error {
 	job.Tolerance = trainer.Tolerance(r.tolerance)
 	job.Checkpoints = trainer.Checkpoints{Dir: r.checkpoint, Every: r.checkpointEvery, Interval: -1}
 	job.Open = func(_ context.Context, from stream.Offsets) (stream.Source, error) { return r.open(from, r.passes) }
-	// Standard input is read once, but looked at more often.
+	// Standard input can be read only once, but its records may be needed again.
 	again := slices.Contains(r.files, "-") && (job.Discovery != nil || r.labelled >= 0)
 	if r.shuffle != 0 || r.holdout > 0 || again {
 		src, err := r.openFiles(r.files, nil, 1)
@@ -247,7 +247,7 @@ func (r *replay) prepare(ctx context.Context) error {
 	return nil
 }
 
-// discover finds out from the first records what has to be known about them.
+// discover infers the format of the records from the first ones.
 func (r *replay) discover(ctx context.Context) error {
 	job := &r.job
 	if job.Discovery == nil {
@@ -411,8 +411,8 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, history *status.H
 	return nil
 }
 
-// openTest opens the files to test the model on, whose records are read as those
-// of predict are.
+// openTest opens the files to test the model on. Their records are read as predict
+// reads them.
 func (r *replay) openTest(p *predictor.Predictor) (*fileio.Source, func([]byte, *stream.Example) error, error) {
 	// The flags are about the files that were learned from.
 	v := &predictor.Version{Predictor: p}
@@ -501,7 +501,7 @@ func (m *memory) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Recor
 // Close implements stream.Source.
 func (m *memory) Close() error { return nil }
 
-// runPipe is replay --pipe.
+// runPipe runs replay --pipe.
 func (r *replay) runPipe(ctx context.Context) error {
 	for _, name := range []string{"test", "passes", "limit", "labelled", "shuffle", "holdout", "tolerance", "max-dead", "tombstones", "compare", "json", "report", "scores", "model", "checkpoint", "checkpoint-every"} {
 		if r.c.Origin(name).Source == cli.FromFlag {

@@ -33,8 +33,8 @@ func (h *engineOf) Scored(decision, _, label float64) {
 	h.losses = append(h.losses, loss(decision, label, h.regress, h.classes))
 }
 
-// checkCompare checks --compare, and makes its first learner that of the job. Every
-// learner has its own options, so none can be set.
+// checkCompare checks --compare, and makes its first learner the job's. Every learner
+// has its own options, so none can be set.
 func (r *replay) checkCompare() error {
 	c := r.c
 	for _, flag := range []string{"learner", "preset", "set", "model", "test", "holdout", "checkpoint", "join", "promote", "scores"} {

@@ -54,7 +54,7 @@ type result struct {
 	Folds       *folds                   `json:"folds"` // of a short stream
 	Model       *modelResult             `json:"model"`
 	Train       trainResult              `json:"train"`
-	// Cuts are the latest of the learner's sample, in order.
+	// Cuts are the latest cuts of the learner's sample, in order.
 	Cuts []cutResult `json:"cuts"`
 	// Gate is there with --promote.
 	Gate *gateResult `json:"gate,omitempty"`
@@ -69,14 +69,13 @@ type result struct {
 	labels              [2]string // of the classes, the negative one first
 }
 
-// decisions is a hook that remembers those of a gate.
+// decisions is a hook that records the decisions of a gate.
 type decisions struct{ list []promote.Decision }
 
 // Decided implements engine.DecidedHook.
 func (d *decisions) Decided(one promote.Decision) { d.list = append(d.list, one) }
 
-// gateResult says how things stand at the gate in the end, and what has been
-// decided on the way, in order.
+// gateResult is the state of the gate at the end, and all its decisions in order.
 type gateResult struct {
 	promote.Report
 	Decisions []promote.Decision `json:"decisions"`
@@ -153,8 +152,8 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 	return r, nil
 }
 
-// clipped says what was clipped after scaling, in words that follow those about
-// the scaling.
+// clipped describes what was clipped after scaling, as text to append to the
+// description of the scaling.
 func clipped(c prep.Clipped) string {
 	if c.Values == 0 {
 		return ""
@@ -169,7 +168,7 @@ func clipped(c prep.Clipped) string {
 	return fmt.Sprintf("; clipped %d values in %d examples, first in %s %s", c.Values, c.Examples, noun, strings.Join(features, ", "))
 }
 
-// warnings says what the user should know about what has been learned.
+// warnings returns sentences about what the user should know.
 func warnings(e *engine.Engine) []string {
 	s := e.Prequential().Summary()
 	list := append([]string{}, s.Warnings(e.Prequential().Examples())...)
@@ -179,7 +178,7 @@ func warnings(e *engine.Engine) []string {
 	return list
 }
 
-// known is nil for a number that does not apply, -1.
+// known returns nil for -1, which stands for a number that does not apply.
 func known(n int) *int {
 	if n < 0 {
 		return nil
@@ -350,8 +349,8 @@ func (r *result) rows() [][]string {
 	return rows
 }
 
-// rare says how a classifier has predicted where one class is rare: accuracy alone
-// would be that of always predicting the other.
+// rare describes how good a classifier is when one class is rare: always predicting the
+// other class would have a similar accuracy.
 func (r *result) rare(m *eval.Measures, class int) string {
 	text := fmt.Sprintf("AUC %s, balanced accuracy %s", decimal(m.AUC), eval.Percent(m.BalancedAccuracy))
 	for _, c := range [2]int{class, 1 - class} {
@@ -360,7 +359,7 @@ func (r *result) rare(m *eval.Measures, class int) string {
 	return text + fmt.Sprintf("; accuracy %s, larger class %s", eval.Percent(m.Accuracy), eval.Percent(m.Baseline.Majority))
 }
 
-// probabilities says in words, after before, how good probabilities are; "" where
+// probabilities describes, after the text before, how good probabilities are; "" if
 // there were none.
 func probabilities(before string, m *eval.Probability) string {
 	if len(m.Reliability) == 0 {
@@ -377,12 +376,12 @@ func decimal(v eval.Number) string {
 	return strconv.FormatFloat(float64(v), 'g', 4, 64)
 }
 
-// scoreRows is the number of examples that are asked about together: large
-// models are read from memory once for all of them.
+// scoreRows is the number of examples predicted together: large models are read
+// from memory once for all of them.
 const scoreRows = 256
 
-// score asks p about every labelled example of src; skip passes over records
-// without a value.
+// score tests p on every labelled example of src; skip says to skip records without
+// a value.
 func score(ctx context.Context, p *predictor.Predictor, src stream.Source, decode func(value []byte, ex *stream.Example) error, skip bool) (*eval.Test, error) {
 	numbers := numbersOf(p.Signature())
 	var scores, labels []float64
@@ -427,7 +426,7 @@ func score(ctx context.Context, p *predictor.Predictor, src stream.Source, decod
 	}
 }
 
-// tuningRows is how many rows of the tuner's table people are shown.
+// tuningRows is how many rows of the tuner's table are printed.
 const tuningRows = 10
 
 // printTuning writes the rows of the tuner's table that came furthest.
@@ -477,8 +476,8 @@ func (r *result) report(dir string, answers []page.Answer, sections []page.Secti
 	return err
 }
 
-// printPrequential says in short how a classifier has predicted, and what the
-// user should know about it.
+// printPrequential prints in short how good a classifier's predictions were, and what
+// the user should know.
 func printPrequential(w io.Writer, e *engine.Engine) {
 	if s := e.Prequential().Summary(); s.MAE == nil && e.Prequential().Examples() > 0 {
 		if class, rare := s.Rare(); rare {
@@ -499,7 +498,7 @@ func printPrequential(w io.Writer, e *engine.Engine) {
 	}
 }
 
-// asPublished says in short what subscribers have got.
+// asPublished describes in short how good the published versions were.
 func asPublished(p *promote.PublishedReport) string {
 	text := fmt.Sprintf("as published: by %d versions, on %d examples: ", p.Versions, p.Examples)
 	if p.MAE != nil {

@@ -18,8 +18,8 @@ type ageWatch struct {
 	log   *slog.Logger
 }
 
-// watchAge returns src, watched. What the topic keeps is asked for once; where
-// that cannot be found out, nothing is watched for.
+// watchAge returns src wrapped in an ageWatch. The topic's retention is read once; if it
+// is unknown or never applies, src is returned as it is.
 func watchAge(ctx context.Context, src stream.Source, cfg kafkaio.Config, topic string, log *slog.Logger) stream.Source {
 	config, err := kafkaio.TopicConfig(ctx, cfg, topic)
 	// A broker may give all records its own time.

@@ -21,7 +21,7 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// schemaVerbs are what the command schema can do.
+// schemaVerbs are the verbs of the command schema.
 var schemaVerbs = []string{"infer", "check", "show"}
 
 // schema holds the settings of one call of the command schema.
@@ -82,7 +82,7 @@ Nothing is written to Kafka, and no offset is committed.`,
 	}
 }
 
-// open opens the records, from the beginning to the present end.
+// open opens the records, from the beginning to the current end.
 func (s *schema) open(ctx context.Context) (stream.Source, error) {
 	if len(s.topics) == 0 {
 		if len(s.c.Args) == 0 {
@@ -104,7 +104,7 @@ func (s *schema) open(ctx context.Context) (stream.Source, error) {
 	return kafkaio.NewSource(ctx, kafkaio.SourceOptions{Config: cfg, Topics: s.topics, Start: kafkaio.StartEarliest, UntilEnd: true})
 }
 
-// discover finds out what the records are.
+// discover infers the format of the records.
 func (s *schema) discover(ctx context.Context) (codec.Codec, codec.Options, error) {
 	name, opts, err := s.resolve(s.c, algos.Task(s.task), s.c.Args...)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *schema) infer(ctx context.Context) error {
 	return nil
 }
 
-// check reads records, and prints what it notices.
+// check reads records, and prints statistics of their fields and what cannot be used.
 func (s *schema) check(ctx context.Context) error {
 	c, _, err := s.discover(ctx)
 	if err != nil {

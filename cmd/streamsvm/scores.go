@@ -7,13 +7,12 @@ import (
 	"strconv"
 )
 
-// scores is a hook of a run that writes each prequential decision to a file of
-// csv.
+// scores is a hook of a run that writes each prequential decision to a csv file.
 type scores struct {
 	f   *os.File
 	w   *bufio.Writer
 	row []byte
-	// With a gate, of the champion about examples whose row is not written yet.
+	// With a gate, the champion's decisions on examples whose row is not written yet.
 	served   []float64
 	champion bool
 }

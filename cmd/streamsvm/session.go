@@ -10,11 +10,11 @@ import (
 
 // Tests shorten these.
 var (
-	// transactionTimeout is how long the transaction of a process that has died holds up
-	// those who read its partitions.
+	// transactionTimeout is how long the transaction of a dead process can hold up
+	// readers of its partitions.
 	transactionTimeout = 20 * time.Second
 	// sessionTimeout is how long a process may be silent before others get its
-	// partitions. With the protocol consumer, the brokers' own setting counts.
+	// partitions. With the protocol consumer, the brokers' setting applies instead.
 	sessionTimeout = 10 * time.Second
 )
 
@@ -38,7 +38,7 @@ func (o *sessionFlags) define(f *cli.Flags) {
 // sessionNames are the flags' names.
 var sessionNames = []string{"instance", "group-protocol", "rack", "batch", "commit-interval"}
 
-// options are those of a session of the group that reads what o says.
+// options returns the options of a session of the group; o says what it reads.
 func (s *sessionFlags) options(c *cli.Call, cfg kafkaio.Config, o *sourceFlags) (kafkaio.SessionOptions, error) {
 	read, err := o.options(c, cfg, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// patience is how long commands that are not services wait for a broker that answers;
+// patience is how long commands that are not services wait for a broker to answer;
 // services wait forever. Tests shorten it.
 var patience = 30 * time.Second
 
@@ -54,7 +54,7 @@ func (o *sourceFlags) define(f *cli.Flags) {
 	f.Check(o.check)
 }
 
-// options are those of kafkaio, beginning at the offsets given.
+// options returns the options of a source that begins at the given offsets.
 func (o *sourceFlags) options(c *cli.Call, cfg kafkaio.Config, from stream.Offsets) (kafkaio.SourceOptions, error) {
 	so := kafkaio.SourceOptions{
 		Config: cfg, Topics: o.topics, Offsets: from, OutOfRange: kafkaio.OutOfRange(o.outOfRange),
@@ -87,7 +87,7 @@ func (o *sourceFlags) options(c *cli.Call, cfg kafkaio.Config, from stream.Offse
 	return so, nil
 }
 
-// check returns everything that is wrong with what is to be read.
+// check returns an error if the flags are invalid.
 func (o *sourceFlags) check(c *cli.Call) []error {
 	_, err := o.options(c, kafkaio.Config{Brokers: []string{"check:9092"}}, nil)
 	var own *cli.Error
@@ -97,12 +97,12 @@ func (o *sourceFlags) check(c *cli.Call) []error {
 	return []error{err}
 }
 
-// from names what is read, for a line about the start.
+// from describes what is read, for the line printed at the start.
 func (o *sourceFlags) from(brokers []string) string {
 	return fmt.Sprintf("topic %s at %s%s", strings.Join(o.topics, ", "), strings.Join(brokers, ","), unless(!o.untilEnd, ", to its present end"))
 }
 
-// unless returns text, or nothing.
+// unless returns text, or "" if not is true.
 func unless(not bool, text string) string {
 	if not {
 		return ""

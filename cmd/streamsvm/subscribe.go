@@ -20,7 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// modelFlags say which model topic is followed.
+// modelFlags say which model topic to follow.
 type modelFlags struct {
 	trustFlags
 	topic, name string
@@ -75,7 +75,7 @@ func (o *modelFlags) failed(err error) error {
 // ext is the suffix of files that hold a model.
 const ext = ".ssm"
 
-// define defines what only model follow has.
+// define defines the flags that only model follow has.
 func (s *subscribe) define(f *cli.Flags) {
 	f.Group("Output", func() {
 		f.StringVar(&s.save, "save", "", "follow: save every model to `DIR`, as NAME-VERSION"+ext+" and NAME"+ext)
@@ -92,8 +92,8 @@ type subscribe struct {
 	save     string
 	until    uint64
 	c        *cli.Call
-	received modeltopic.Received // for the present update
-	promoted string              // by whom it was, if it is an alias's
+	received modeltopic.Received // for the current update
+	promoted string              // text about who promoted it, if it is an alias's
 }
 
 func (s *subscribe) run(ctx context.Context) error {
@@ -181,7 +181,7 @@ func (s *subscribe) show(u *stream.Update, p *predictor.Predictor) error {
 	return err
 }
 
-// form says how the present update has come, unless it is a full alone.
+// form says how the current update was received, or "" if without deltas.
 func (s *subscribe) form() string {
 	switch r := s.received; {
 	case r.Deltas == 0:
@@ -193,12 +193,12 @@ func (s *subscribe) form() string {
 	}
 }
 
-// updateLine is what model follow --json prints.
+// updateLine is a line of model follow --json.
 type updateLine struct {
 	Model string `json:"model"`
 	describe.Update
 	Learner       string              `json:"learner"`
-	Received      modeltopic.Received `json:"received"` // since the update before
+	Received      modeltopic.Received `json:"received"` // since the previous update
 	Kind          string              `json:"kind"`
 	Support       *int                `json:"support"`
 	Preprocessing string              `json:"preprocessing"`

@@ -32,10 +32,10 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// stallTimeout is after how long without progress /healthz fails while records wait.
+// stallTimeout is how long records may wait without progress before /healthz fails.
 const stallTimeout = 45 * time.Second
 
-// fullEvery publishes a full model at least every so many times; 0 is the trainer's
+// fullEvery is the largest number of versions per full model; 0 is the trainer's
 // default. Tests set it.
 var fullEvery = 0
 
@@ -154,7 +154,7 @@ func (t *train) define(f *cli.Flags) {
 	t.kafkaFlags.define(f)
 }
 
-// check returns what is wrong between the settings of train.
+// check returns the errors in the settings of train.
 func (t *train) check(c *cli.Call) []error {
 	var errs []error
 	bad := func(when bool, name, format string, args ...any) {
@@ -292,14 +292,14 @@ func (t *train) Started(e *engine.Engine, _ stream.Source) {
 	t.ready(true)
 }
 
-// waits is told when records wait for their schemas.
+// waits is called when records begin to wait for their schemas, and when that ends.
 func (t *train) waits(yes bool) {
 	if t.started.Load() {
 		t.ready(!yes)
 	}
 }
 
-// job says what is to be done.
+// job returns the trainer's job.
 func (t *train) job() (trainer.Job, error) {
 	c := t.c
 	cfg, err := t.kafkaFlags.config(c)
@@ -349,7 +349,7 @@ func (t *train) job() (trainer.Job, error) {
 	return job, nil
 }
 
-// failed says in terms of flags what to do about an error, and gives it its
+// failed adds to an error what to do about it in terms of flags, and gives it its
 // exit code.
 func (t *train) failed(err error) error {
 	var foreign *trainer.ForeignModelError
@@ -375,7 +375,7 @@ func (t *train) failed(err error) error {
 	return kafkaError(badOption(t.c, t.refuseFlags.explain(t.codecFlags.discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with --restart"), "--restart"))
 }
 
-// doctorCommand is the command that looks at the records of the topics.
+// doctorCommand returns the command that examines the records of the topics.
 func (t *train) doctorCommand() string {
 	if o := t.c.Origin("topics"); o.Source == cli.FromFile {
 		return fmt.Sprintf(`"streamsvm doctor --config %s"`, o.Name)
@@ -383,7 +383,7 @@ func (t *train) doctorCommand() string {
 	return fmt.Sprintf(`"streamsvm doctor --brokers %s --topics %s --codec %s"`, strings.Join(t.brokers, ","), strings.Join(t.topics, ","), cmp.Or(t.codecFlags.name, defaultCodec))
 }
 
-// summary says how the run ended.
+// summary prints how the run ended.
 func (t *train) summary(res trainer.Result) error {
 	if t.c.Quiet {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// trustFlags say whose models are taken.
+// trustFlags say whose models are accepted.
 type trustFlags struct{ trusted []string }
 
 func (o *trustFlags) define(f *cli.Flags) {
@@ -22,7 +22,7 @@ func (o *trustFlags) trustedKeys(c *cli.Call) ([]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// signFlags say with what models are signed.
+// signFlags say which key signs models.
 type signFlags struct{ file string }
 
 func (o *signFlags) define(f *cli.Flags) {

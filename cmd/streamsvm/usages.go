@@ -2,8 +2,8 @@ package main
 
 import "github.com/streamsvm/streamsvm/internal/app/contrib"
 
-// A setting has one meaning, whichever command has it: these are the texts that several
-// commands share. What comes after "; " is left out of the short help.
+// A setting has the same meaning in all commands: these are the texts that several
+// commands share. The text after "; " is left out of the short help.
 const (
 	topicsUsage      = "`TOPICS` to read"
 	startUsage       = "`WHERE` a first start begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970"

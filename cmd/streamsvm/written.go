@@ -13,7 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// registryOptions are those of a schema registry.
+// registryOptions are the options of a schema registry's client.
 type registryOptions struct {
 	URLs           []string
 	User, Password string
@@ -22,20 +22,20 @@ type registryOptions struct {
 	Waiting        func(bool)
 }
 
-// schemaRegistry has the schemas of records.
+// schemaRegistry provides the schemas of records.
 type schemaRegistry interface {
 	trainer.SchemaKeeper
-	// Load makes the schemas known that a file holds, if it exists.
+	// Load adds the schemas in a file, if it exists.
 	Load(path string) error
-	// Check asks the registry whether it answers.
+	// Check returns an error if the registry does not answer.
 	Check(ctx context.Context) error
 }
 
-// newRegistry returns a schema registry, without asking it anything. It is nil in a
-// build that has none.
+// newRegistry returns a client of a schema registry, without connecting to it. It is nil
+// in a build without one.
 var newRegistry func(registryOptions) (schemaRegistry, error)
 
-// schemaFlags say where the schemas of records are.
+// schemaFlags say where the schemas of records come from.
 type schemaFlags struct {
 	urls                       []string
 	user                       string
@@ -55,7 +55,7 @@ func (o *schemaFlags) define(f *cli.Flags) {
 	f.AlsoKnown("schema-registry", "schema-registry-url", "registry")
 }
 
-// written returns the schema of all records, nil if there is none.
+// written returns the schema that flags give for all records, nil if there is none.
 func (o *schemaFlags) written(c *cli.Call) (*codec.WrittenSchema, error) {
 	read := func(flag, path string) ([]byte, error) {
 		b, err := os.ReadFile(path)
@@ -84,7 +84,7 @@ func (o *schemaFlags) written(c *cli.Call) (*codec.WrittenSchema, error) {
 	return &codec.WrittenSchema{Type: codec.ProtobufSchema, Descriptors: b, Message: o.message}, err
 }
 
-// options completes those of a codec.
+// options completes the options of codec name.
 func (o *schemaFlags) options(c *cli.Call, name string, opts *codec.Options) (err error) {
 	if !codec.Schematic(name) {
 		return nil
@@ -95,7 +95,7 @@ func (o *schemaFlags) options(c *cli.Call, name string, opts *codec.Options) (er
 	return err
 }
 
-// connect makes the registry, with the connections that Kafka's have.
+// connect makes the registry. t is the TLS configuration for Kafka, nil for none.
 func (o *schemaFlags) connect(c *cli.Call, t *tls.Config, waiting func(bool)) error {
 	so := registryOptions{URLs: o.urls, User: o.user, TLS: t, Log: c.Log, Waiting: waiting}
 	if _, err := o.open(c, so); err != nil {
@@ -111,7 +111,7 @@ func (o *schemaFlags) connect(c *cli.Call, t *tls.Config, waiting func(bool)) er
 	return err
 }
 
-// open makes the registry; nil, without an error, where none is wanted or there.
+// open makes the registry; nil without an error if there is neither a URL nor a registry.
 func (o *schemaFlags) open(c *cli.Call, so registryOptions) (schemaRegistry, error) {
 	if newRegistry == nil && len(so.URLs) == 0 {
 		return nil, nil
@@ -126,8 +126,8 @@ func (o *schemaFlags) open(c *cli.Call, so registryOptions) (schemaRegistry, err
 	return nil, c.Bad("schema-registry", err)
 }
 
-// needed returns what is missing, or of no use, where records of the codec name
-// are read from topics.
+// needed returns errors about flags that are missing, or have no effect, when records
+// of codec name are read from topics.
 func (o *schemaFlags) needed(c *cli.Call, name string) []error {
 	_, err := o.written(c)
 	errs := []error{err}
@@ -153,5 +153,5 @@ func (o *schemaFlags) needed(c *cli.Call, name string) []error {
 	return append(errs, err)
 }
 
-// codecName is the name of the codec for topics.
+// codecName returns the name of the codec for topics.
 func (o *codecFlags) codecName() string { return cmp.Or(o.name, defaultCodec) }
