@@ -14,31 +14,31 @@ import (
 
 // Contribution is how much a field of a record adds to its prediction.
 type Contribution struct {
-	// Feature is the name of the field; of vectors that of the feature, or "feature 1"
-	// for the first one.
+	// Feature is the name of the field or, for vectors, of the feature: "feature 1" for
+	// the first one if it has no name.
 	Feature string
-	// Value is the prediction for the record less that for the record with this field
+	// Value is the prediction for the record minus the prediction with this field
 	// occluded. For two classes the prediction is Prediction.Score, for more the log odds
 	// of the predicted class against all others, for a regression the number.
 	Value float64
 }
 
-// maxExplained is the most fields of a record that are explained: each takes a prediction.
+// maxExplained is the most fields of a record to explain: each takes a prediction.
 const maxExplained = events.MaxFields
 
 // Explain returns the contributions to the prediction for a record, largest magnitude
 // first and without zeros.
 //
-// It works for every model, by occlusion: each field in turn is replaced by a value that
-// says nothing. A number becomes its mean, since a model of scaled numbers takes it for 0.
-// A category, text or time has no mean, and its most frequent value would be information
-// of its own, so none of its features is set. A missing value contributes what the model
-// makes of its absence. A feature of a vector becomes its mean, as the model or its
-// preprocessing knows it, or 0 if they do not.
+// It works for every model, by occlusion: each field in turn is replaced by a neutral
+// value. A number becomes its mean, since a model of scaled numbers takes it for 0. A
+// category, text or time has no mean, and its most frequent value would carry information,
+// so none of its features is set. For a missing value the contribution is the effect of
+// its absence. A feature of a vector becomes its mean, if the model or its preprocessing
+// knows it, otherwise 0.
 //
-// For a linear model the value is weight times preprocessed value, less that of the mean,
-// and the contributions sum to the score less Prediction.Constant. Other models have
-// interactions between fields, which belong to several contributions or to none.
+// For a linear model, Value is the weight times the difference between the preprocessed
+// value and the preprocessed mean, and the contributions sum to the score minus
+// Prediction.Constant. Interactions in other models count in several contributions or none.
 func (s *Scorer) Explain(record []byte) ([]Contribution, error) {
 	p, err := s.one(record, Batch{Contributions: math.MaxInt})
 	if err == nil && p.Contributions == nil {
@@ -47,7 +47,7 @@ func (s *Scorer) Explain(record []byte) ([]Contribution, error) {
 	return p.Contributions, err
 }
 
-// A part is what is occluded together: the features of a field.
+// A part is a set of features that are occluded together: the features of a field.
 type part struct {
 	name     string
 	from, to int
@@ -77,8 +77,8 @@ func newOcclusion(p *Predictor) *occlusion {
 	return o
 }
 
-// means returns the mean of each feature of vectors, or what the preprocessing subtracts;
-// nil if neither is known.
+// means returns the mean of each feature of vectors: what the preprocessing subtracts, or
+// the means that the model knows; nil if neither is known.
 func (p *Predictor) means() []float64 {
 	if m := p.pipe.Transform.Shift(); m != nil || p.HashDim() > 0 {
 		return m
@@ -89,7 +89,7 @@ func (p *Predictor) means() []float64 {
 	return nil
 }
 
-// parts returns the parts of x, of vectors without features that are 0 and have no mean.
+// parts returns the parts of x, for vectors without features that are 0 and have no mean.
 func (o *occlusion) parts(x stream.Vec) (list []part) {
 	if o.fields != nil {
 		return o.fields
@@ -166,7 +166,7 @@ func (s *Scorer) explain(ctx context.Context, p *Prediction, x stream.Vec, most 
 	p.Contributions, p.Constant = list[:min(len(list), most)], f[1]
 }
 
-// explained returns for each vector what is explained of the prediction p.
+// explained returns, for each vector, the number that contributions to p add up to.
 func (s *Scorer) explained(xs []stream.Vec, p *Prediction) []float64 {
 	f := make([]float64, len(xs))
 	k := s.version.Classes()

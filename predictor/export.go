@@ -26,8 +26,8 @@ const MaxNumbers = 20_000_000
 
 // ExportOptions are the options of Export.
 type ExportOptions struct {
-	// Update, if not nil, is the update that the predictor comes from. Its payload
-	// is ignored.
+	// Update, if not nil, is the update that the predictor came in. Its payload is
+	// ignored.
 	Update *stream.Update
 	// MaxNumbers bounds the number of support vectors' features, weights or
 	// frequencies, which take about 12 bytes each in the file and up to 50 in

@@ -13,7 +13,7 @@ import (
 // Version is a compiled predictor from a model topic.
 type Version struct {
 	*Predictor
-	// Update is the update it came in, without payload.
+	// Update is the update that it came in, without payload.
 	Update stream.Update
 }
 

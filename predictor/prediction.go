@@ -29,16 +29,16 @@ type Prediction struct {
 	// Scores and Probabilities have an element per class, by number, if there are
 	// more than two. Probabilities is nil if they are not known.
 	Scores, Probabilities []float64
-	// Contributions lists the largest contributions of fields, at most as many as
+	// Contributions lists the largest contributions of fields, at most
 	// Batch.Contributions, and Constant is the prediction with all fields occluded. The
-	// list is nil if nobody asked for it, or the record has more than 4096 features to
+	// list is nil if it was not requested, or the record has more than 4096 features to
 	// explain.
 	Contributions []Contribution
 	Constant      float64
 
 	// Unknown and Missing name the fields of the record that the model does not know,
-	// and the fields of the model that the record does not have, if Batch.Fields asks
-	// for them: up to codec.MaxNames of each.
+	// and the fields of the model that the record does not have, if Batch.Fields
+	// requests them: up to codec.MaxNames of each.
 	Unknown, Missing []string
 
 	// The label in the record, if it has one, as in stream.Example.
@@ -51,14 +51,14 @@ type Prediction struct {
 	Model   string
 	Version uint64
 	// Err says why there is no prediction. It is a *stream.FieldError if the record
-	// is to blame.
+	// is the cause.
 	Err error
 
 	of *records
 }
 
-// PassedHeaders are the headers by which traces and requests are followed. Records of
-// predictions have those of the records that they are about, and JSONHeader.
+// PassedHeaders are the headers that identify traces and requests. They are copied from
+// records to their predictions, which also have JSONHeader.
 var PassedHeaders = []string{"traceparent", "tracestate", "baggage", "correlation-id", "x-request-id"}
 
 // JSONHeader says that the value of a record is JSON.

@@ -81,17 +81,17 @@ func (p *Predictor) Compile() *Predictor {
 	return &q
 }
 
-// ErrCompact is returned for a model that has no known smaller form within the
-// change allowed.
+// ErrCompact is returned if no smaller form of a model is known within the change
+// allowed.
 var ErrCompact = errors.New("no smaller form of this model is known within the change allowed")
 
-// Compact returns a predictor whose encoding takes fewer bytes. Its decisions
-// differ from p's by at most change, and change is at most most, for every vector,
-// apart from the rounding with which decisions of kernel expansions are computed
-// anyway. It works for models of two classes and regressions that are expansions
-// with kernel rbf over features of more than a few values, or that an earlier
-// version has written; any other model returns ErrCompact. The time it takes grows
-// with the cube of the number of support vectors.
+// Compact returns a predictor whose encoding takes fewer bytes. For every vector, its
+// decisions differ from p's by at most change, and change is at most most, apart from
+// the rounding errors that decisions of kernel expansions have anyway. It works for
+// models of two classes and regressions that are expansions with kernel rbf over
+// features of more than a few values, or that an earlier version has written; for any
+// other model it returns ErrCompact. The time it takes grows with the cube of the
+// number of support vectors.
 func (p *Predictor) Compact(most float64) (compact *Predictor, change float64, err error) {
 	m, ok := p.pipe.Model.(interface {
 		Round(most float64) (algos.Model, float64, bool)
@@ -146,9 +146,9 @@ func (p *Predictor) Predict(x stream.Vec) float64 {
 	return p.Label(p.Decision(x))
 }
 
-// Costs returns what it costs when a class is predicted as another one, by class number,
-// the negative one first of two; nil unless the trainer was given costs. Labels are then
-// those of the least expected cost, as soon as probabilities are known.
+// Costs returns the cost of predicting another class, by true class, of two the negative
+// one first; nil unless the trainer was given costs. Predicted labels then have the least
+// expected cost, as soon as probabilities are known.
 func (p *Predictor) Costs() []float64 { return slices.Clone(p.pipe.Costs) }
 
 // Label turns a decision into a prediction.
@@ -170,10 +170,10 @@ func (p *Predictor) Label(decision float64) float64 {
 
 // Probability returns the probability, from 0 to 1, that the label is positive,
 // given the decision. It is unknown, and NaN, for a regression, before the trainer
-// has compared 200 predictions with their labels, and for models of versions
-// without probabilities. A larger decision has no smaller probability, up to
-// rounding. The probability for decision 0 need not be ½, so in a close case Label
-// may be the less probable one.
+// has compared 200 predictions with their labels, and for models written by versions
+// without probabilities. It does not decrease with the decision, up to rounding. The
+// probability for decision 0 need not be ½, so in a close case Label may be the less
+// probable one.
 func (p *Predictor) Probability(decision float64) (probability float64, known bool) {
 	if p.pipe.Probability == nil {
 		return math.NaN(), false

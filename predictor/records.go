@@ -23,10 +23,10 @@ type records struct {
 	dec codec.Codec
 	// json reads JSON objects. It is the same as dec if the codec is json.
 	json codec.Codec
-	// either says that records that begin with { are tried as JSON first.
+	// either says to try records that begin with { as JSON first.
 	either bool
-	// missing, if not nil, says that the program lacks the codec of the model: only
-	// JSON objects can be read.
+	// missing is not nil if the program lacks the codec of the model: then only JSON
+	// objects can be read.
 	missing error
 
 	labels []any    // for −1 and +1, or by class number; nil for a regression
@@ -49,8 +49,8 @@ func (e *RecordsError) Error() string { return "records of the model: " + e.Err.
 
 func (e *RecordsError) Unwrap() error { return e.Err }
 
-// newRecords returns the records of p. If they are read as those of last, it reuses
-// the codecs, so that their statistics of fields continue across versions.
+// newRecords returns the records of p. If last reads records in the same way, it reuses
+// the codecs of last, so that their statistics of fields continue across versions.
 func newRecords(p *Predictor, o *ScorerOptions, last *records) (*records, error) {
 	r := &records{sig: p.Signature()}
 	sig, features := r.sig, r.sig.Features()
@@ -106,14 +106,14 @@ func (r *records) compareColumns(columns []string) error {
 	return nil
 }
 
-// without returns the names that are not among others, up to codec.MaxNames.
+// without returns the names that are not in others, up to codec.MaxNames.
 func without(names, others []string) []string {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 	return names[:min(len(names), codec.MaxNames)]
 }
 
-// compare compares the fields of a record that has been decoded with those of the model;
-// see codec.CompareFields.
+// compare compares the fields of a decoded record with the fields of the model; see
+// codec.CompareFields.
 func (r *records) compare(record []byte, inJSON bool) (unknown, missing []string) {
 	if inJSON || r.dec == r.json || r.either && len(record) > 0 && record[0] == '{' {
 		return codec.CompareFields(r.json, record)
@@ -236,7 +236,7 @@ func (r *records) index(y float64) int {
 	return 0
 }
 
-// row encodes a record that is given as a map, in JSON.
+// row encodes a record given as a map, in JSON.
 func (r *records) row(fields map[string]any) ([]byte, error) {
 	in, err := r.inputs()
 	if err != nil {

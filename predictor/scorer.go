@@ -12,8 +12,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// ScorerOptions configure a Scorer. Open needs File or Models. The zero value of
-// everything else is right for records like those that the model was trained on.
+// ScorerOptions configure a Scorer. Open needs File or Models. The zero value of all
+// other fields is right for records like the ones that the model was trained on.
 type ScorerOptions struct {
 	// File is the path of a model that Predictor.Save or a command has written.
 	File string
@@ -24,14 +24,14 @@ type ScorerOptions struct {
 	Follow FollowOptions
 
 	// Adapt, if not nil, is called once per version of the model with a copy of its
-	// signature, and changes what is different about the records to score: the
-	// codec, the layout of csv, or the labels if the signature has none. Errors are
-	// returned unchanged.
+	// signature, and adapts it to the records to score if they differ: the codec, the
+	// layout of csv, or the labels if the signature has none. Errors are returned
+	// unchanged.
 	Adapt func(*codec.Signature) error
 	// Columns names the columns of csv records if they differ from the training
 	// data. Features are then matched by name, and other columns are ignored.
 	Columns []string
-	// Strict turns off the reading of JSON objects where the codec is libsvm or csv.
+	// Strict turns off the reading of JSON objects if the codec is libsvm or csv.
 	Strict bool
 	// Schemas and Written are for avro and protobuf, as in codec.Options.
 	Schemas codec.Schemas
@@ -65,8 +65,8 @@ type Scorer struct {
 // ErrNoModel is returned before the first version of the model has arrived.
 var ErrNoModel = errors.New("there is no model yet")
 
-// ErrNoProbability is the error of predictions with a Threshold by a model that has
-// no probabilities.
+// ErrNoProbability is the error of predictions with a Threshold if the model has no
+// probabilities.
 var ErrNoProbability = errors.New("the model has no probabilities, which a threshold needs: fewer than 200 predictions had been compared with their labels, or an older version made it")
 
 // Open returns a Scorer for the model in a file, or one that follows Models until
@@ -103,8 +103,8 @@ func Open(ctx context.Context, o ScorerOptions) (*Scorer, error) {
 }
 
 // NewScorer returns a Scorer for the versions that current returns, such as the
-// method Current of a Live; nil means that there is none yet. It ignores File,
-// Models and Follow. It fails if records cannot be read for the current version.
+// method Current of a Live; if it returns nil, there is none yet. NewScorer ignores
+// File, Models and Follow. It fails if records cannot be read for the current version.
 func NewScorer(current func() *Version, o ScorerOptions) (*Scorer, error) {
 	s := newScorer(current, o)
 	if current() == nil {
@@ -237,9 +237,8 @@ func (s *Scorer) Inputs() (codec.Inputs, error) {
 // Score scores one record. The error is Prediction.Err.
 func (s *Scorer) Score(record []byte) (Prediction, error) { return s.one(record, Batch{}) }
 
-// ScoreMap scores a record that is given as a map, whatever the codec: the fields of
-// an event, features by name, or "x" with a vector. Values are encoded as
-// encoding/json does.
+// ScoreMap scores a record given as a map, whatever the codec: the fields of an event,
+// features by name, or "x" with a vector. Values are encoded as by encoding/json.
 func (s *Scorer) ScoreMap(fields map[string]any) (Prediction, error) {
 	s, err := s.Pin()
 	if err != nil {
@@ -252,7 +251,7 @@ func (s *Scorer) ScoreMap(fields map[string]any) (Prediction, error) {
 	return s.one(record, Batch{JSON: true})
 }
 
-// one scores a record as the options of a batch say.
+// one scores a record with the options JSON and Contributions of o.
 func (s *Scorer) one(record []byte, o Batch) (Prediction, error) {
 	b := s.batches.Get().(*Batch)
 	defer s.batches.Put(b)
@@ -296,7 +295,7 @@ type Batch struct {
 	// JSON says that the records are JSON objects, whatever the codec of the model.
 	JSON bool
 	// Fields says what to do if a record has fields that the model does not know, or
-	// lacks fields of the model. It concerns JSON, and csv with ScorerOptions.Columns.
+	// lacks fields of the model. It applies to JSON, and to csv with ScorerOptions.Columns.
 	Fields FieldCheck
 	// Contributions is the most contributions that each prediction lists; see
 	// [Scorer.Explain]. Each field of a record takes another prediction.
@@ -305,16 +304,16 @@ type Batch struct {
 	// They are valid until the batch is scored again.
 	Predictions []Prediction
 
-	hand   int // one more than the record that is being decoded
+	hand   int // index of the record being decoded, plus 1; 0 for none
 	arena  stream.Arena
 	ex     stream.Example
 	xs     []stream.Vec
-	at     []int // the record of each of xs
+	at     []int // index of the record of each vector in xs
 	f      []float64
 	scores []float64 // of more than two classes
 }
 
-// Decoding returns the record that is being decoded, or -1, for reports of a panic.
+// Decoding returns the index of the record being decoded, or -1, for crash reports.
 func (b *Batch) Decoding() int { return min(b.hand, len(b.Records)) - 1 }
 
 // Large reports whether the batch holds more than 1 MiB of features or 2 MiB of
@@ -327,8 +326,8 @@ func (b *Batch) Large() bool {
 	return values > 1<<18 || cap(b.scores) > 1<<18
 }
 
-// Clear drops references to records and models, so that a batch that is kept does
-// not hold them in memory.
+// Clear drops references to records and models, so that they can be freed while the
+// batch is kept.
 func (b *Batch) Clear() {
 	clear(b.Records[:cap(b.Records)])
 	clear(b.Predictions[:cap(b.Predictions)])

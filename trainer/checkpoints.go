@@ -21,7 +21,7 @@ type Checkpoints struct {
 	// Dir is the checkpoint directory, which belongs to one job at a time; empty
 	// stores no checkpoints. kafka://TOPIC stores them in a compacted topic
 	// instead, under the key Models.Name. The topic is created if it does not
-	// exist, and keeps two checkpoints. It takes an import of package
+	// exist, and keeps two checkpoints. This needs an import of package
 	// contrib/statetopic.
 	Dir string
 	// FS is the file system of Dir; nil is the operating system's.
@@ -33,10 +33,10 @@ type Checkpoints struct {
 	// checkpoint is always written at the end.
 	Interval time.Duration
 	Every    uint64
-	// Restart starts over: the checkpoints are not loaded, and overwritten before
+	// Restart starts over: the checkpoints are not loaded but overwritten before
 	// anything is read, and the model in the topic is replaced, whoever has published
-	// it. Numbers of versions go on. A run that ends before it has overwritten them
-	// leaves them as they were.
+	// it. Version numbers continue. A run that ends before it has overwritten the
+	// checkpoints leaves them as they were.
 	Restart bool
 }
 
@@ -67,8 +67,8 @@ func (r *run) openStore(ctx context.Context) error {
 }
 
 // openStateTopic opens the checkpoint topic. With a model topic, checkpoints are
-// written under the model's transactional id, so that whoever takes over one takes
-// over both.
+// written under the model's transactional id, so that a run that takes over one of them
+// takes over both.
 func (r *run) openStateTopic(ctx context.Context, topic string) error {
 	if topiclog.OpenStates == nil {
 		return &OptionError{"Checkpoints", "", errors.New("this build keeps no checkpoints in topics: package contrib/statetopic was not imported")}
@@ -113,8 +113,8 @@ func (r *run) load(ctx context.Context) (err error) {
 	h := r.snap.Header
 	if h.Examples == 0 {
 		// Nothing has been learned under the settings of that run. It may have
-		// failed on its first record and been corrected since, so of its checkpoint
-		// only the start positions of the topics count.
+		// failed on its first record and been corrected since, so only the start
+		// positions in its checkpoint are used.
 		if r.Open == nil {
 			maps.DeleteFunc(h.Offsets, func(p stream.Partition, _ int64) bool { return !slices.Contains(r.topics(), p.Topic) })
 		}
@@ -146,8 +146,8 @@ func (r *run) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// saveIn returns what stores a snapshot in a topic together with all that belongs to it,
-// in one transaction.
+// saveIn returns a function that stores a snapshot in a topic, together with the update
+// and the records that belong to it, in one transaction.
 func (r *run) saveIn(s topiclog.States) func(context.Context, *checkpoint.Snapshot, *stream.Update, []stream.Record) (string, error) {
 	return func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update, recs []stream.Record) (string, error) {
 		if u == nil {
@@ -172,16 +172,16 @@ func (r *run) check(ctx context.Context) error {
 	if errors.Is(err, checkpoint.ErrFenced) {
 		return err
 	}
-	if err != nil { // what is wrong will be found when something is stored
+	if err != nil { // storing something will show what is wrong
 		r.Log.Debug("not known whether another run has taken over", "err", err)
 	}
 	return nil
 }
 
-// checkFor bounds a check: while no broker answers, there is nothing to find out.
+// checkFor bounds a check: nothing can be found out while no broker answers.
 const checkFor = 10 * time.Second
 
-// meta returns the value of a name in the checkpoint's header, or "".
+// meta returns the value of an entry in the checkpoint's header, or "".
 func (r *run) meta(name string) string {
 	if r.snap != nil {
 		for _, kv := range r.snap.Header.Meta {

@@ -14,11 +14,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream/fileio"
 )
 
-// DiscoveryError says that the first records of a stream do not tell enough about
-// its format.
+// DiscoveryError says that the format of a stream cannot be inferred from its first
+// records.
 type DiscoveryError struct {
 	Err error
-	// First is the first record if none can be read; Err is then about it.
+	// First is the first record if none can be read; then Err is about First.
 	First *stream.Record
 }
 
@@ -28,10 +28,10 @@ func (e *DiscoveryError) Unwrap() error { return e.Err }
 
 // Discover reads records from src until d has seen enough or src ends. It returns
 // them with the codec options that d has decided on. Records of the topic labels,
-// if any, are labels. From a recording it reads as many records as the trainer did that
-// wrote it.
+// if any, are labels. From a recording it reads as many records as the trainer that
+// wrote it did.
 //
-// It fails with a *DiscoveryError if d cannot decide, and after 20 records none of which
+// It fails with a *DiscoveryError if d cannot decide, or if none of the first 20 records
 // can be read.
 func Discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels string) ([]stream.Record, codec.Options, error) {
 	s := sample{src: src, d: d, labels: labels, mostRefused: mostRefused}
@@ -39,9 +39,9 @@ func Discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels
 	return s.recs, o, err
 }
 
-// The sample that a codec.Discovery sees ends early at the end of a topic: from settle on
-// after its first record, the records so far are used if they will do. A topic with a
-// record every few seconds would otherwise take an hour to bring codec.SampleSize. While
+// The sample that a codec.Discovery sees ends early at the end of a topic: once settle has
+// passed since its first record, the records so far are used if they suffice. A topic with
+// a record every few seconds would otherwise take an hour to fill codec.SampleSize. While
 // a broker has more records, these are read, so the schema of a backlog does not depend
 // on the clock.
 const settle = 5 * time.Second
@@ -65,11 +65,11 @@ type sample struct {
 	waiting     func(records int) // called about every poll and after each fetch; may be nil
 
 	recs  []stream.Record
-	first *stream.Record // a copy of the first one that d has seen
-	short bool           // it ended before d had seen enough
+	first *stream.Record // a copy of the first record of an example that d has seen
+	short bool           // the sample ended before d had seen enough
 }
 
-// read reads the sample, and decides.
+// read reads the sample, and returns the options that d decides on.
 func (s *sample) read(ctx context.Context) (o codec.Options, err error) {
 	var began time.Time
 	bytes := 0
@@ -113,8 +113,8 @@ func (s *sample) read(ctx context.Context) (o codec.Options, err error) {
 	return o, nil
 }
 
-// fetch appends the next records to s.recs. At the end of a topic it returns without one
-// after some time.
+// fetch appends the next records to s.recs. At the end of a topic it returns after poll
+// without any.
 func (s *sample) fetch(ctx context.Context) (err error) {
 	wait := ctx
 	if _, ok := s.src.(stream.Lagger); ok {
@@ -153,7 +153,7 @@ func (s *sample) refused(records int, why error) error {
 	return &DiscoveryError{fmt.Errorf("none of the first %d records can be read; the first one: %w", records, stream.At(s.first, why)), s.first}
 }
 
-// atEnd reports whether the source has delivered all records that there are.
+// atEnd reports whether the source has delivered all existing records.
 func (s *sample) atEnd() bool {
 	l, ok := s.src.(stream.Lagger)
 	if !ok {
@@ -168,7 +168,7 @@ func (s *sample) atEnd() bool {
 }
 
 // recorded returns the number of records in the sample of the trainer that wrote the
-// recording, 0 if src is something else or the sample was not cut short.
+// recording; 0 if src is no recording or the sample was not cut short.
 func recorded(src stream.Source) uint32 {
 	if f, ok := src.(*fileio.Source); ok {
 		return f.Sample()
@@ -176,11 +176,11 @@ func recorded(src stream.Source) uint32 {
 	return 0
 }
 
-// metaGiven is the name in a checkpoint's header for the options given for events.
+// metaGiven names the entry of a checkpoint's header with the options given for events.
 const metaGiven = "events"
 
-// discover finds out the format of the records if it is not known yet. The records
-// it reads are learned from afterwards.
+// discover infers the format of the records if it is not known yet. The records it
+// reads are learned from afterwards.
 func (r *run) discover(ctx context.Context) error {
 	if r.Discovery == nil || r.Decoder != nil {
 		return nil
@@ -210,8 +210,8 @@ func (r *run) discover(ctx context.Context) error {
 	return r.decoders(o)
 }
 
-// mostRefused is the number of records after which the run ends if it cannot read any. A
-// tolerant run reads as many as MaxDead allows.
+// mostRefused returns the number of records after which the run ends if it cannot read
+// any; 0 sets no limit. A tolerant run reads as many as MaxDead allows.
 func (r *run) mostRefused() int {
 	if r.Tolerance == "" || r.Tolerance == TolerateNone {
 		return mostRefused
@@ -223,7 +223,7 @@ func (r *run) mostRefused() int {
 	return max(mostRefused+1, int(100*most))
 }
 
-// decoders creates the decoders, and an engine for what they read.
+// decoders creates the decoders, and an engine for the examples that they return.
 func (r *run) decoders(o codec.Options) (err error) {
 	if r.Decoder, err = r.Discovery.Codec(o); err != nil {
 		return err

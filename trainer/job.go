@@ -23,7 +23,7 @@ import (
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// Job configures Run. Only Options influences what is learned.
+// Job configures Run. Only Options affects learning.
 type Job struct {
 	Options
 
@@ -36,16 +36,16 @@ type Job struct {
 	Open func(ctx context.Context, from stream.Offsets) (stream.Source, error)
 	// Decoder decodes the records; nil is JSON.
 	Decoder stream.Decoder
-	// Discovery, if not nil, finds out from the first records what the decoders of
-	// records and labels have to know. Both decoders are made from what it finds
-	// or, after a restart, from what the checkpoint says was found.
+	// Discovery, if not nil, infers from the first records what the decoders of
+	// records and labels need to know. Both decoders are made from its result or,
+	// after a restart, from the result in the checkpoint.
 	Discovery *codec.Discovery
 	// Accept, if not nil, is called before the first example is learned from, with a
 	// description of the records. Its error ends the run.
 	Accept func(codec.Signature) error
-	// Schemas, if not nil, has the schemas that records refer to; the options of
-	// Discovery must name the same one. Known schemas are kept in checkpoints and,
-	// if there is a recording, in a file beside it.
+	// Schemas, if not nil, provides the schemas that records refer to; the options
+	// of Discovery must name the same one. Known schemas are kept in checkpoints
+	// and, if there is a recording, in a file beside it.
 	Schemas SchemaKeeper
 	// LabelDecoder decodes the records of Join.Topic; nil is codec.NewLabels.
 	LabelDecoder stream.Decoder
@@ -56,24 +56,24 @@ type Job struct {
 	// records cannot be used, in (0,1]. With fewer records so far it is the share
 	// of all of them, but of at least 100. Unless it is 1, a stream that ends
 	// without a usable example is an error too. The run ends before the record that
-	// would be one too many, with a *stream.DeadError, and the next run begins with
+	// would exceed the limit, with a *stream.DeadError, and the next run begins with
 	// that record. 0 is 0.5, 1 sets no limit.
 	MaxDead float64
 	// Tombstones says what to do with records without a value.
 	Tombstones Tombstones
-	// DeadLetters, if not empty, keeps the records that are tolerated: each is sent
-	// exactly once to the topic whose name is the record's topic followed by this
-	// suffix.
+	// DeadLetters, if not empty, keeps the unusable records that are tolerated: each
+	// is sent exactly once to the topic whose name is the record's topic followed by
+	// this suffix.
 	DeadLetters string
 
 	Checkpoints Checkpoints
 	Models      Models
-	// Predictions, if not empty, is a topic for what the trainer itself predicts for each
+	// Predictions, if not empty, is a topic for the trainer's own prediction of each
 	// example: when it arrives or, if its label came with it, just before it is learned
 	// from. Records are written in the order of the stream and exactly once, in one
 	// transaction with each checkpoint; so Checkpoints must be in a topic, and a prediction
-	// waits until the next checkpoint. They have the form of those of the command predict.
-	// Version is that of the checkpoint before, 0 if no model was published by then.
+	// waits until the next checkpoint. They have the same form as the command predict's.
+	// Their version is the previous checkpoint's, 0 if no model was published by then.
 	Predictions string
 	// Recording, if not empty, is a file that keeps the records consumed. A restart
 	// truncates it to its length at the checkpoint.
@@ -87,15 +87,15 @@ type Job struct {
 
 	// Hooks are notified of events.
 	Hooks []Hook
-	// Log reports what a person should know; nil discards it.
+	// Log receives messages for people; nil discards them.
 	Log *slog.Logger
 }
 
-// A SchemaKeeper has schemas and lets them be stored; see package contrib/registry.
+// A SchemaKeeper provides schemas and can store them; see package contrib/registry.
 type SchemaKeeper interface {
 	codec.Schemas
-	// Known returns the schemas requested so far, encoded. Restore makes them known
-	// again.
+	// Known returns the schemas requested so far, encoded. Restore adds the schemas
+	// in such a text.
 	Known() string
 	Restore(text string) error
 	// KeepIn also stores them in a file.
@@ -140,9 +140,9 @@ type Result struct {
 // error. It starts in an order in which a restart is safe at any moment:
 //
 //  1. Look at the model topic. If the model there comes from other checkpoints, end before
-//     anybody has been disturbed.
-//  2. Claim the checkpoints, then load the newest. Claiming first means that a run that was
-//     thought dead cannot add one in between.
+//     anybody is disturbed.
+//  2. Claim the checkpoints, then load the newest. Claiming first means that a run presumed
+//     dead cannot add one in between.
 //  3. Claim the model, so that nobody else publishes it any more, and publish the checkpoint's
 //     model again: the last run may have ended between storing and publishing it.
 //  4. Open the stream at the positions of the checkpoint, if its topics are still the same, and
@@ -151,16 +151,16 @@ type Result struct {
 //     reading anything; then run Discovery. Until a record has been consumed, a checkpoint
 //     binds a restart to these positions but not to the options, so that a run that failed on
 //     its first record can be corrected and begins with that record again. A run that ends
-//     without a version gives up its claim on the model; one that was killed is taken over
-//     from, since the checkpoints are the same. A first run that fails before it
-//     has consumed a record removes its directory of checkpoints and its recording, unless
-//     it started at the latest record.
+//     without a version gives up its claim on the model; the claim of one that was killed can
+//     be taken over, since the checkpoints are the same. A first run that fails before it has
+//     consumed a record removes its directory of checkpoints and its recording, unless it
+//     started at the latest record.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
 // *TopicReplacedError, *checkpoint.EpochError; one that is checkpoint.ErrFenced if
 // another run has taken over; a *stream.RecordError if a record is not tolerated; a
 // *stream.DeadError if too many records cannot be used; a *stream.OneLabelError if a
-// stream has ended whose labels are all equal; and those of the packages that read,
+// stream has ended whose labels are all equal; and the errors of packages that read,
 // store and publish. Nothing is published while all labels are equal.
 //
 // Run does not recover from panics, for example of a learner or a hook. Nothing is
@@ -190,21 +190,21 @@ type run struct {
 	run engine.RunConfig
 	// engineConfig is the configuration of e, without what the Decoder determines.
 	engineConfig engine.Config
-	snap         *checkpoint.Snapshot // where the run continues from; nil at a first start
+	snap         *checkpoint.Snapshot // the run continues from it; nil at a first start
 	// store and models are nil if not configured.
 	store store
 	// owned returns an error if another run has claimed the checkpoints. It waits for
 	// brokers if they are in a topic.
 	owned  func(context.Context) error
 	models *modeltopic.Publisher
-	// claimed: the claim on the model stays, and only these checkpoints may go on from it.
+	// claimed: the claim on the model stays, and only these checkpoints may continue it.
 	claimed bool
-	// closers close what start has opened, in reverse order.
+	// closers close what start has opened; they are called in reverse order.
 	closers []func() error
 }
 
-// discard removes what a first run leaves that has failed and consumed nothing, so that the next
-// one is a first run too. It keeps a checkpoint whose positions matter: another start
+// discard removes the files of a first run that has failed and consumed nothing, so that the
+// next run is a first run too. It keeps a checkpoint whose positions matter: another start
 // at the latest record would begin elsewhere.
 func (r *run) discard(ctx context.Context) error {
 	if r.snap != nil || r.e == nil || r.e.Counts().Consumed > 0 || r.Open == nil && r.Kafka.Start == kafkaio.StartLatest {
@@ -226,7 +226,7 @@ func (r *run) discard(ctx context.Context) error {
 	return nil // they are another run's now
 }
 
-// starting describes what a panic outside of engine.Run has interrupted.
+// starting describes the work that a panic outside of engine.Run has interrupted.
 func (r *run) starting() string {
 	if r.e == nil {
 		return "checking the job"
@@ -248,7 +248,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	}
 	if r.run.Store != nil && (r.snap == nil || r.snap.Header.Examples == 0) && len(r.run.Start) > 0 {
 		first := 1
-		if r.Checkpoints.Restart { // as many as are kept, or a damaged one would bring back the old state
+		if r.Checkpoints.Restart { // as many as are kept, or damage to the new one would bring back an old state
 			first = max(cmp.Or(r.Checkpoints.Retain, 3), 2)
 		}
 		for range first {
@@ -326,8 +326,8 @@ func (r *run) prepare() error {
 	return nil
 }
 
-// makeEngine creates the engine for the records that the Decoder reads. o are the
-// options for the decoder of labels.
+// makeEngine creates the engine for the examples of the Decoder. o has the options for
+// the decoder of labels.
 func (r *run) makeEngine(o codec.Options) (err error) {
 	cfg := r.engineConfig
 	cfg.Log = r.Log

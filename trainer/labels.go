@@ -32,11 +32,11 @@ func (o Options) KeepLabels(ctx context.Context, src stream.Source, dec stream.D
 	})
 }
 
-// keepLabels is KeepLabels; admit says which records are examples.
+// keepLabels implements KeepLabels; admit says which records are examples.
 func keepLabels(ctx context.Context, src stream.Source, keep int, seed uint64, admit func(*stream.Record) (labelled, ok bool)) (func(i uint64) bool, error) {
-	// The engine numbers the examples that it admits. A bit says whether one is
-	// labelled, and in the end whether it stays so. One byte per eight examples is
-	// all that grows with the stream.
+	// The engine numbers the examples that it admits. A bit per example says whether
+	// it is labelled, and in the end whether it stays so. Only these bits grow with
+	// the stream.
 	var bits []uint64
 	var n uint64
 	labels := 0

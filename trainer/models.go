@@ -20,10 +20,10 @@ type Models struct {
 	Topic string
 	// Name is the name of the model in the topic; empty is "model".
 	Name string
-	// FullEvery publishes a full model at least once in so many updates. The others
-	// are deltas if those are less than half as large; 0 is 16.
+	// FullEvery publishes a full model at least every FullEvery updates. The others
+	// are deltas if they are at most 4/5 as large; 0 is 16.
 	FullEvery int
-	// MaxRecordBytes bounds a record; larger models are split. 0 is 900 KiB.
+	// MaxRecordBytes bounds the size of a record; larger models are split. 0 is 900 KiB.
 	MaxRecordBytes int
 	// Alias is the alias of the champion that Options.Gate chooses; none is
 	// published if it is empty or there is no gate.
@@ -70,8 +70,8 @@ func (r *run) openModels(ctx context.Context) (err error) {
 		return err
 	}
 	r.closers = append(r.closers, r.models.Close)
-	// A run claims the directory before the model. So, when the topic has been read
-	// first, the directory knows of every claim of another run on it.
+	// A run claims the directory before the model. The topic has been read first, so
+	// the directory knows of every claim in it that another run has made.
 	id, epoch, err := r.store.Last()
 	var lost *checkpoint.EpochError
 	if err != nil && !errors.As(err, &lost) {
@@ -148,8 +148,8 @@ func (r *run) release(ctx context.Context) error {
 // releaseFor bounds how long the end of a run waits to give up its claim.
 const releaseFor = 5 * time.Second
 
-// champions says where champions are published. It also aborts a half-finished
-// publication of a run that died: a claim on the model would wait for it.
+// champions opens the alias for champions. It also aborts a half-finished publication
+// of a run that died: a claim on the model would wait for it.
 func (r *run) champions(ctx context.Context) error {
 	if r.Gate == "" || r.Models.Alias == "" {
 		return nil

@@ -8,18 +8,18 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Online learns from examples as the caller hands them over. What it learns is what
-// Run learns from a stream of the same examples. It is for one goroutine.
+// Online learns from examples as the caller hands them over. It learns the same as Run
+// does from a stream of these examples. One goroutine may use it at a time.
 type Online struct {
 	State
-	// From is where the examples come from. The state depends on it, as in Run.
+	// From is the partition that the examples come from. The state depends on it, as in Run.
 	From stream.Partition
 
 	next int64
 }
 
-// Start returns an Online that has not seen any example. dec decodes the examples and
-// says what the data look like; it may be nil. The error is an *OptionError.
+// Start returns an Online that has not seen any example. dec is the decoder of the
+// examples, which describes the data; it may be nil. The error is an *OptionError.
 func Start(o Options, dec stream.Decoder) (*Online, error) {
 	e, err := o.engine(dec)
 	if err != nil {
@@ -42,10 +42,10 @@ func Resume(o Options, dec stream.Decoder, snap *checkpoint.Snapshot) (*Online, 
 	return l, nil
 }
 
-// Learn learns from examples in order and returns how many have been learned. It ignores
+// Learn learns from examples in order and returns how many it has consumed. It ignores
 // Seq and ID. The features must not be changed afterwards. An example that cannot be used
 // is an error, a *stream.RecordError whose Offset counts all examples so far; Learn may
-// then be called with those behind it. Any other error is final, except ctx.Err().
+// then be called with the examples after it. Other errors are final, except ctx.Err().
 func (l *Online) Learn(ctx context.Context, examples []stream.Example) (int, error) {
 	items := make([]engine.Item, 1)
 	for i := range examples {

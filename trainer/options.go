@@ -18,7 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// Options say what is learned and how: everything besides the stream that the state
+// Options say what to learn and how: everything besides the stream that the state
 // depends on. A state continues only under the options it began with.
 type Options struct {
 	// Learner is the registered name of the learner; empty is adaptive.
@@ -37,19 +37,19 @@ type Options struct {
 	Tune Tune
 	// Scale is the scaling of features.
 	Scale Scale
-	// Span is the approximate number of examples that the means of ScaleRunning go
-	// back; 0 is 1000.
+	// Span is the approximate number of latest examples that the means of ScaleRunning
+	// are taken over; 0 is 1000.
 	Span int
 	// ClassWeight is the weight of each class, a factor on the weights of its
 	// examples: "auto" (also the zero value) weighs rare classes more, "none" does
 	// not, and a list such as "fraud=10,ok=1" gives weights by label, 1 to labels
 	// not listed. It does not affect measures.
 	ClassWeight string
-	// Costs are what it costs when an example of a label is predicted as another one:
-	// a list such as "fraud=10,ok=1", 1 for labels not listed, or of two labels
-	// "fn=10,fp=1". Subscribers then predict the label of the least expected cost.
+	// Costs are the costs of predicting another label than the true one, by true label:
+	// a list such as "fraud=10,ok=1", 1 for labels not listed, or with two labels
+	// "fn=10,fp=1". Subscribers then predict the label with the least expected cost.
 	Costs string
-	// HashDim, if positive, hashes all features into so many.
+	// HashDim, if positive, hashes all features into HashDim features.
 	HashDim int
 	// Warmup is the number of first examples used for scaling and tuning before
 	// learning begins; 0 is 4000 with tuning, else 1000 with scaling. They are
@@ -66,23 +66,22 @@ type Options struct {
 	//
 	//	brier <= champion + 0.002; ece <= 0.05; examples >= 5000
 	//
-	// It does not influence what is learned. It takes an import of package
-	// contrib/gate. See docs/gate.md.
+	// It does not affect learning. It needs an import of package contrib/gate. See
+	// docs/gate.md.
 	Gate string
 	// VersionEvery is the number of labelled examples between published versions, for
-	// the default learner: what it publishes is the best for predictions of that age. 0
+	// the default learner, which publishes the model that predicts best over that time. 0
 	// stands for 2,500. The state depends on it.
 	VersionEvery int
-	// PublishEvery, if not 0, also measures what a subscriber would get if a version
-	// were published after every so many records: the predictions of the version
-	// published last on the examples that arrive after it, scored when their labels
-	// come. It does not influence what is learned. A run that publishes measures its
-	// real versions if it is 0.
+	// PublishEvery, if not 0, also measures the predictions that a subscriber would get
+	// if a version were published every PublishEvery records: each example is predicted
+	// by the latest version when it arrives, and scored when its label comes. It does
+	// not affect learning. If it is 0, a run that publishes measures its real versions.
 	PublishEvery uint64
-	// Join says where labels come from if they do not come with the examples.
+	// Join says where to find labels that do not come with the examples.
 	Join Join
-	// Delay makes the label of each example arrive only after so many more
-	// examples, up to MaxJoinWindow, to measure what late labels cost. It cannot be
+	// Delay makes the label of each example arrive only after Delay more examples,
+	// up to MaxJoinWindow, to measure the effect of late labels. It cannot be
 	// combined with Join.
 	Delay int
 	// Labels, if not nil, hides the label of every example for which it returns
@@ -120,16 +119,16 @@ const (
 	ScaleRunning  Scale = "running"  // each feature minus its mean over the last Span examples, clipped at ±6
 )
 
-// Join says that labels come on a topic of their own and are joined with the
-// examples by a key. The zero value means that labels come with the examples.
+// Join says that labels come on a separate topic and are joined with the examples by a
+// key. The zero value means that labels come with the examples.
 //
-// An example without a label waits, and later examples wait behind it, until its
-// label has arrived, or that of an example more than Window later. A label that
-// arrives first waits for its example until one more than Window later has met its
-// own. Beyond Window, what waits is bounded by 64 MiB of examples and 524,288 labels.
-// So what is learned does not depend on how the two topics interleave. The exception are learners that
-// adapt to their own prediction errors ([algos.PendingPredictor]): like the measures,
-// they use the prediction made when the example arrived, which does depend on it.
+// An example without a label waits, and later examples wait behind it, until its label
+// arrives or the label of an example more than Window later does. A label that arrives
+// first waits for its example until a label more than Window later has met its own. Beyond
+// Window, at most 64 MiB of examples and 524,288 labels wait. So what is learned does not
+// depend on how the two topics interleave. The exception are learners that adapt to their
+// own prediction errors ([algos.PendingPredictor]): like the measures, they use the
+// prediction made when the example arrived, which does depend on it.
 type Join struct {
 	// Topic holds the labels.
 	Topic string
@@ -137,15 +136,15 @@ type Join struct {
 	Window int
 	// By says where records have the key: "key" (also the zero value) is the record
 	// key, or the field id if a record has no key; "header:NAME" is a header; anything
-	// else is a field, in nested objects with dots, such as order.id. If labels have it
-	// elsewhere, both are given, with = between them: order_id=id, order_id=key.
+	// else is a field, with dots for nested objects, such as order.id. If labels have the
+	// key elsewhere, give both with = between them: order_id=id, order_id=key.
 	By string
 	// Field is the field of the label in the labels topic; see [codec.NewLabels] for
 	// the default.
 	Field string
 }
 
-// Codec sets the options of the codecs that follow from j.
+// Codec sets the options of codecs that j determines.
 func (j Join) Codec(o *codec.Options) {
 	if j.Topic == "" {
 		return
@@ -260,8 +259,8 @@ func (o Options) config() (cfg engine.Config, err error) {
 	}, err
 }
 
-// noDrift says what to use for a stream that changes with a learner that lacks the
-// preset drift.
+// noDrift says what to use for a stream that changes, when a learner lacks the preset
+// drift.
 func noDrift() string {
 	var have []string
 	for _, s := range registry.All {
@@ -272,8 +271,8 @@ func noDrift() string {
 	return ": for a stream that changes, use learner adaptive, which needs no preset, or one that has it: " + strings.Join(have, ", ")
 }
 
-// engine returns an engine before the first record. dec decodes its examples, and
-// may be nil.
+// engine returns an engine before the first record. dec is the decoder of its examples,
+// and may be nil.
 func (o Options) engine(dec stream.Decoder) (*engine.Engine, error) {
 	cfg, err := o.config()
 	if err != nil {
@@ -289,7 +288,7 @@ func (o Options) engine(dec stream.Decoder) (*engine.Engine, error) {
 
 // Fits returns an error if a job with these options cannot continue from the
 // checkpoint: a *StateError if it was made with other options or by another version
-// of this package. A checkpoint of no records fits all options.
+// of this package. A checkpoint without records fits all options.
 func (o Options) Fits(snap *checkpoint.Snapshot) error {
 	e, err := o.engine(nil)
 	if err != nil || snap.Header.Examples == 0 {

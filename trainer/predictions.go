@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// openPredictions opens the topic of predictions, creating it if need be.
+// openPredictions opens the topic of predictions, creating it if necessary.
 func (r *run) openPredictions(ctx context.Context) error {
 	if r.Predictions == "" {
 		return nil
@@ -36,15 +36,15 @@ func (r *run) openPredictions(ctx context.Context) error {
 	return nil
 }
 
-// predictions makes the records of predictions.
+// predictions makes the records for predictions.
 type predictions struct {
 	run        *run
 	partitions int32
 	labels     *predictor.Labels
-	classes    int // that labels has, if more than two
+	classes    int // number of classes of labels, if more than two
 }
 
-// record makes the record of an answer. Predictions for one partition stay in order.
+// record makes the record for an answer. Predictions for one partition stay in order.
 func (w *predictions) record(a *engine.Answer, version uint64) (stream.Record, error) {
 	in, x := &a.Record, &a.Example
 	p := predictor.Prediction{ID: x.ID, Err: a.Err, Labelled: x.Labelled, Y: x.Y, Class: x.Class, Version: version}

@@ -10,11 +10,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// State is a view of what has been learned so far. A hook may use it during its
-// call, others after Run or Fit has returned. The zero State is empty.
+// State is a view of the state of learning. A hook may use it during its call, other
+// code after Run or Fit has returned. The zero State is empty.
 type State struct{ e *engine.Engine }
 
-// Counts says what became of the consumed records. Consumed is the sum of Learned,
+// Counts are the numbers of consumed records, by outcome. Consumed is the sum of Learned,
 // SampledOut, Dead, Tombstones, Joined, Late and Pending.
 type Counts struct {
 	Consumed             uint64
@@ -26,7 +26,7 @@ type Counts struct {
 	Pending              uint64 // waiting for the end of the warm-up or for their label, or labels waiting for their example
 }
 
-// Counts returns what became of the records so far.
+// Counts returns the numbers of records so far, by outcome.
 func (s State) Counts() (n Counts) {
 	if s.e != nil {
 		n = Counts(s.e.Counts())
@@ -68,8 +68,8 @@ func (s State) Hash() (uint64, error) {
 	return s.e.Hash()
 }
 
-// OneLabel returns why there is no model although there are examples: all their
-// labels are equal. Otherwise it returns nil.
+// OneLabel returns an error if there are examples but no model, because all labels so
+// far are equal. Otherwise it returns nil.
 func (s State) OneLabel() *stream.OneLabelError {
 	if s.e == nil {
 		return nil
@@ -77,7 +77,7 @@ func (s State) OneLabel() *stream.OneLabelError {
 	return s.e.OneLabel()
 }
 
-// Predictor returns a copy of the present model with its preprocessing; nil before
+// Predictor returns a copy of the current model with its preprocessing; nil before
 // the warm-up ends, and while all labels are equal, since such a model would only
 // repeat the label.
 func (s State) Predictor() (*predictor.Predictor, error) {
@@ -126,7 +126,7 @@ type HookCheckpointed interface {
 }
 
 // HookFailed is called with the reason why a run cannot continue, before its last
-// checkpoint, on the learning goroutine.
+// checkpoint, on any goroutine and possibly more than once.
 type HookFailed interface {
 	Failed(err error)
 }

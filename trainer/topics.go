@@ -15,17 +15,17 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// metaTopic, followed by a topic's name, is the name in a checkpoint's header of
+// metaTopic, followed by a topic's name, names the entry of a checkpoint's header with
 // the topic's id.
 const metaTopic = "topic_id:"
 
 // TopicReplacedError says that topics have been deleted and re-created since the
-// checkpoint, whose offsets mean other records now. A run that finds this at its
-// start can continue at Kafka.OutOfRange.
+// checkpoint, whose offsets mean other records now. A run that finds this when it
+// starts can continue at Kafka.OutOfRange.
 type TopicReplacedError struct {
 	Topics []string
-	// Running: it has happened during the run. What has been read since the last
-	// checkpoint is dropped.
+	// Running: it has happened during the run. The records read since the last
+	// checkpoint are dropped.
 	Running bool
 }
 
@@ -38,7 +38,7 @@ func (e *TopicReplacedError) Error() string {
 }
 
 // ReplacedTopics returns the topics that have been deleted and re-created since a
-// checkpoint with this header. It waits for an answer for at most maxDown; 0 sets
+// checkpoint with this header. It waits at most maxDown for brokers to answer; 0 sets
 // no limit.
 func ReplacedTopics(ctx context.Context, cfg kafkaio.Config, h checkpoint.Header, maxDown time.Duration) ([]string, error) {
 	then := topicIDs(h)
@@ -84,8 +84,8 @@ func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Sourc
 	o := r.Kafka
 	o.Topics, o.Offsets = r.topics(), from
 	if o.Merge == "" && r.Join.Topic != "" {
-		// What is predicted for an example must not depend on how far its label was read
-		// ahead, or behind.
+		// The prediction for an example must not depend on how far ahead or behind its
+		// label was read.
 		o.Merge = kafkaio.MergeOrdered
 	}
 	src, err := kafkaio.NewSource(ctx, o)
@@ -134,10 +134,9 @@ func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Sourc
 // confirmFor bounds how long a checkpoint waits for the ids of the topics.
 const confirmFor = time.Second
 
-// confirmTopics returns a check that the topics still have the given ids. A topic
-// that is re-created quickly during a run continues to deliver records to a reader
-// that knows only its name. If the cluster does not answer, the checkpoint is not
-// held up.
+// confirmTopics returns a check that the topics still have the given ids. A topic that
+// is re-created quickly during a run continues to deliver records to a reader that knows
+// only its name. If the cluster does not answer, the checkpoint goes on without it.
 func (r *run) confirmTopics(topics []string, then map[string]string) func(context.Context) error {
 	cfg := r.Kafka.Config
 	cfg.Log = slog.New(slog.DiscardHandler)
