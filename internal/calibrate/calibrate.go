@@ -30,7 +30,7 @@ const (
 	// Least is the number of labels before which the map is not used.
 	Least = 200
 
-	// span is the approximate number of labels that a map goes back.
+	// span is the approximate number of latest labels that a map depends on.
 	// docs/measured/probability.md compares others, and other knots.
 	span   = 1000
 	forget = 1.0 / span
@@ -129,10 +129,10 @@ func NewOnline() *Online {
 	return &Online{weight: 1, sides: [2]side{one, one}}
 }
 
-// Known reports whether there have been enough labels to use the map.
+// Known reports whether there have been enough labels for the map to be used.
 func (o *Online) Known() bool { return o.labels >= Least }
 
-// Map returns the present map.
+// Map returns the current map.
 func (o *Online) Map() *Map {
 	const n = 2*pieces + 1
 	m, scale := &Map{make([]float64, n), make([]float64, n)}, unit(o.squares, o.count)
@@ -156,10 +156,10 @@ func unit(squares, count float64) float64 {
 	return 1
 }
 
-// Learn updates the map with a label and the decision that was made on its example
-// beforehand. It returns the probability before the update: that of
-// Map().Probability, up to rounding. It ignores decisions that are not finite, and
-// returns NaN for them.
+// Learn updates the map with a label and the decision made on its example beforehand.
+// It returns the probability before the update, which equals Map().Probability up to
+// rounding. It ignores decisions that are not finite or too large, and returns NaN for
+// them.
 func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	if !(math.Abs(decision) < 1e150) { // otherwise its square might not be finite
 		return math.NaN()
@@ -191,9 +191,9 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	inv, low = here.factor()
 	c, y := solve(inv, low, here.border), solve(inv, low, x.times(g))
 
-	// The Newton step is the solution of matrix · step = gradient, the gradient
-	// being g times x, and g for the bias. The slopes have been eliminated, those
-	// below 0 first.
+	// The Newton step is the solution of matrix · step = gradient, where the gradient
+	// is g times x, and g for the bias. The slopes have been eliminated, the ones below
+	// 0 first.
 	weights := [2]float64{away.border.sub(here.border.sub(o.weight, c), ca), here.border.sub(away.border.sub(o.weight, ca), c)}
 	d := here.border.sub(g, y) / weights[at]
 	o.bias = min(max(o.bias-d, -steepest), steepest)

@@ -1,8 +1,8 @@
 package calibrate
 
-// Costs are what it costs, on average, when a class is predicted as another one, by class;
-// of two classes the negative one comes first. Classes beyond the list cost 1. Nil: the
-// most probable class is predicted, or the one with the largest score.
+// Costs are the mean costs of predicting another class, by true class; of two classes the
+// negative one comes first. Classes beyond the list cost 1. With nil, the most probable
+// class is predicted, or the one with the largest score.
 type Costs []float64
 
 func (c Costs) of(class int) float64 {
@@ -12,12 +12,12 @@ func (c Costs) of(class int) float64 {
 	return 1
 }
 
-// Positive reports whether predicting the positive one of two labels is expected to cost
-// no more than predicting the negative one, given its probability.
+// Positive reports whether predicting the positive one of two labels has no higher
+// expected cost than the negative one, given the probability p of the positive one.
 func (c Costs) Positive(p float64) bool { return p*c.of(1) >= (1-p)*c.of(0) }
 
-// Best returns the class whose prediction has the least expected cost, given the
-// probabilities: the first one of several.
+// Best returns the class with the least expected cost of predicting it, given the
+// probabilities; of several, the first.
 func (c Costs) Best(probabilities []float64) int {
 	best := 0
 	for k, p := range probabilities {
@@ -28,7 +28,7 @@ func (c Costs) Best(probabilities []float64) int {
 	return best
 }
 
-// Cost returns what it costs to predict a class, given that of the label.
+// Cost returns the cost of predicting a class, given the class of the label.
 func (c Costs) Cost(predicted, label int) float64 {
 	if predicted == label {
 		return 0

@@ -38,7 +38,7 @@ func relative(dst, scores []float64, scale float64) {
 	}
 }
 
-// softmax replaces scores, none of which is positive.
+// softmax replaces scores, none of them positive, by probabilities.
 func softmax(v []float64, slope float64) {
 	sum := 0.0
 	for k := range v {
@@ -66,19 +66,19 @@ type OnlineSoftmax struct {
 	labels         uint64
 	squares, count float64 // discounted sums of the variances of scores, and of 1
 	slope, curve   float64
-	v, p           []float64 // scratch for the present example; not part of the state
+	v, p           []float64 // scratch for the current example; not part of the state
 }
 
 // NewOnlineSoftmax returns an OnlineSoftmax before the first label.
 func NewOnlineSoftmax() *OnlineSoftmax { return &OnlineSoftmax{slope: 1, curve: 1} }
 
-// Map returns the present map, and whether there have been enough labels to use it.
+// Map returns the current map, and whether there have been enough labels to use it.
 func (o *OnlineSoftmax) Map() (Softmax, bool) {
 	return Softmax{Slope: o.slope, Scale: unit(o.squares, o.count)}, o.labels >= Least
 }
 
-// Learn updates the map with a label, from 0 to len(scores)−1, and the scores of
-// its example from before. It ignores scores that are not finite.
+// Learn updates the map with a label, from 0 to len(scores)−1, and the scores of its
+// example from before learning. It ignores scores that are not finite or are too large.
 func (o *OnlineSoftmax) Learn(scores []float64, class int) {
 	var mean, square float64
 	for _, s := range scores {

@@ -1,5 +1,5 @@
-// Package promote measures the versions that a trainer has published, and says what a
-// champion/challenger gate is, for the engine that calls it. Package contrib/gate is one.
+// Package promote measures the versions that a trainer has published, and defines the
+// champion/challenger gate that the engine calls. Package contrib/gate implements it.
 package promote
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Package contrib/gate sets these when it is imported; without, they are nil.
+// Package contrib/gate sets these when it is imported; otherwise they are nil.
 var (
 	// New returns a gate with a rule. classes says that there are more than two classes.
-	// schema is that of events, "" for vectors.
+	// schema is the schema of events, "" for vectors.
 	New func(rule string, regress, classes bool, schema string) (Gate, error)
-	// Check returns what is wrong with a rule.
+	// Check returns an error if the rule is invalid.
 	Check func(rule string, regress bool) error
 )
 
 // Gate chooses a champion among snapshots of the model. It is a function of the
-// stream and part of the state, and has no influence on what is learned. The engine
-// calls Warm, Add, Score, Due, Take and Fields; Run and Repromote call the others, in
-// order to let an alias stand for the champion. Package contrib/gate implements it.
+// stream and part of the state, and does not affect learning. The engine calls Warm,
+// Add, Score, Due, Take and Fields; Run and Repromote call the others, to point an
+// alias to the champion. Package contrib/gate implements it.
 type Gate interface {
 	// Warm takes the examples of the warm-up.
 	Warm(warm []*stream.Example)
@@ -34,50 +34,50 @@ type Gate interface {
 	// Score. Score is called before the learner learns from the examples added.
 	Add(x *stream.Example)
 	Score()
-	// Due reports whether Take is to be called after so many labelled examples, with all
-	// work done that is due by then.
+	// Due reports whether Take must be called after this number of labelled examples,
+	// once all work due by then is done.
 	Due(labelled uint64) bool
-	// Take may make a snapshot of p the challenger, and reports whether it has. p is nil
+	// Take may make a snapshot of p the challenger, and reports whether it did. p is nil
 	// if there is no model yet. about returns its Examples, Step, Offsets and Evaluation.
-	// If labels come late, arrived examples have arrived so far, and their Seq is at most
-	// that; else it is 0.
+	// With late labels, arrived is the number of examples that have arrived, at least
+	// the Seq of each; otherwise it is 0.
 	Take(labelled, arrived uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error)
 	// Fields describes the state. classes says that there are more than two classes.
 	Fields(f *state.Fields, classes bool)
-	// Report describes the present state to people.
+	// Report describes the current state to people.
 	Report() *Report
-	// Notify sets what is called with each decision, and with the champion's decision on
-	// each labelled example.
+	// Notify sets the functions called with each decision of the gate, and with the
+	// champion's decision on each labelled example.
 	Notify(decided func(Decision), answered func(decision float64))
 
-	// Published says which version the challenger has been published as.
+	// Published tells the gate which version the challenger has been published as.
 	Published(version uint64, created time.Time)
 	// Changed reports whether there is a champion that Champion has not returned yet.
 	Changed() bool
-	// Champion returns the champion as an update without model name and epoch, nil if its
-	// version is not known, and why it is the champion.
+	// Champion returns the champion as an update without model name and epoch, or nil if
+	// its version is unknown, and the reason why it is the champion.
 	Champion() (*stream.Update, stream.Promotion, error)
-	// Meta returns what a checkpoint keeps besides the state, Resume takes it back.
+	// Meta returns a text for the checkpoint to keep besides the state; Resume restores it.
 	Meta() string
 	Resume(meta string) error
 }
 
-// Decision is what the gate has decided about a challenger or the champion.
+// Decision is a decision of the gate about a challenger or the champion.
 type Decision struct {
-	// At is the number of labelled examples so far. Model is that at which the model
+	// At is the number of labelled examples so far, and Model the number when the model
 	// in question was taken: the one promoted or rejected, or the one that comes back.
 	At    uint64 `json:"at"`
 	Model uint64 `json:"model"`
 	// Verdict is promoted, rejected or demoted.
 	Verdict string `json:"verdict"`
 	Why     string `json:"why"`
-	// Examples is the number of examples of the comparison. Gain is by how much the
-	// champion's mean loss was higher, with bounds Low and High.
+	// Examples is the number of examples in the comparison. Gain is the champion's mean
+	// loss minus the other model's, with bounds Low and High.
 	Examples uint64      `json:"examples"`
 	Gain     eval.Number `json:"gain"`
 	Low      eval.Number `json:"low"`
 	High     eval.Number `json:"high"`
-	// Loss is the mean loss of the model, Baseline that of the constant prediction.
+	// Loss is the mean loss of the model, Baseline the constant prediction's.
 	Loss     eval.Number `json:"loss"`
 	Baseline eval.Number `json:"baseline"`
 }
@@ -91,7 +91,7 @@ func (d Decision) String() string {
 	return s
 }
 
-// Report describes the present state of the gate.
+// Report describes the current state of the gate.
 type Report struct {
 	Rule string `json:"rule"`
 	// Champion and Challenger are the numbers of labelled examples after which they
@@ -108,20 +108,20 @@ type Report struct {
 	Promotions uint64 `json:"promotions"`
 	Rejections uint64 `json:"rejections"`
 	Demotions  uint64 `json:"demotions"`
-	// Served measures the predictions of the champions, each while it was one, on the
+	// Served measures the predictions of the champions, each while it was champion, on the
 	// labelled examples since the first promotion. ServedExamples is their number.
 	Served         eval.Measures `json:"served"`
 	ServedExamples uint64        `json:"served_examples"`
 }
 
-// Predictions are a model's decisions on several examples, or their scores of k classes.
+// Predictions are a model's decisions on several examples, or its scores for K classes.
 type Predictions struct {
 	Pipe *pipeline.Pipeline
 	K    int // 1 for decisions
 	V    []float64
 }
 
-// Predict has a model predict examples.
+// Predict predicts xs with a model.
 func Predict(p *pipeline.Pipeline, xs []stream.Vec) *Predictions {
 	a := &Predictions{Pipe: p, K: 1}
 	if m, ok := p.Model.(algos.Scorer); ok && m.Classes() > 2 {
@@ -136,8 +136,8 @@ func Predict(p *pipeline.Pipeline, xs []stream.Vec) *Predictions {
 	return a
 }
 
-// Of returns the decision on example i, or the number of its class, and the probability
-// of a positive label, NaN if it is not known.
+// Of returns the decision on example i, or the number of the predicted class, and the
+// probability of a positive label, NaN if unknown.
 func (a *Predictions) Of(i int) (decision, probability float64) {
 	if a.K > 1 {
 		return float64(algos.Largest(a.V[i*a.K : (i+1)*a.K])), math.NaN()

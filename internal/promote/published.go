@@ -12,10 +12,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Published measures what a subscriber gets: each example is predicted when it arrives,
-// by the version published last, and the prediction is scored when the label is there.
-// A replay publishes versions after every so many records (Due, Take), a live run when
-// it does (Adopt). Nothing here influences what is learned or is part of the state.
+// Published measures the predictions that a subscriber gets: each example is predicted
+// when it arrives, by the latest published version, and scored when its label arrives.
+// A replay takes a version after a fixed number of records (Due, Take), a live run
+// adopts the versions it publishes (Adopt). This affects neither learning nor the state.
 type Published struct {
 	every    uint64 // records between versions of a replay; 0 for a live run
 	at       uint64 // records at the last version, divided by every
@@ -33,7 +33,7 @@ type Published struct {
 	ends [ageBands]uint64 // ages at which the bands end, in examples
 }
 
-// ageBands is the number of age bands that are measured one by one.
+// ageBands is the number of age bands, which are measured separately.
 const ageBands = 4
 
 // liveEnds are the ends of the age bands of a live run, in examples. The last band is
@@ -162,11 +162,11 @@ func (p *Published) Measure(f *Forecast, y float64) {
 	}
 }
 
-// Due reports whether a replay publishes a version after so many records.
+// Due reports whether a replay publishes a version after this number of records.
 func (p *Published) Due(records uint64) bool { return p.every > 0 && records/p.every != p.at }
 
-// Take publishes the model after so many records; nil is no model. All work that is due
-// by then must have been done.
+// Take makes the model after this number of records the latest version; nil is no model.
+// All work due by then must have been done.
 func (p *Published) Take(records uint64, model *pipeline.Pipeline) error {
 	p.at = records / p.every
 	if model == nil {
@@ -184,8 +184,8 @@ func (p *Published) Take(records uint64, model *pipeline.Pipeline) error {
 	return nil
 }
 
-// Adopt makes v the version of a live run that predicts from now on. After a restart
-// it is the one that was in use, published again.
+// Adopt makes v the version of a live run that predicts from now on. After a restart, v
+// is the version that was in use, published again.
 func (p *Published) Adopt(v *PublishedVersion) {
 	if v.Number == p.number {
 		p.version = v
@@ -200,9 +200,9 @@ func (p *Published) put(v *PublishedVersion) {
 	p.versions++
 }
 
-// Fields describes what a checkpoint keeps of a live run: the measures, and the
-// predictions for the examples that wait for their labels, nil for those without one.
-// The version itself is published again after a restart.
+// Fields describes the part of a live run that checkpoints keep: the measures, and the
+// predictions for the examples that wait for their labels, nil if there is none. The
+// version itself is published again after a restart.
 func (p *Published) Fields(f *state.Fields, waiting []*Forecast) {
 	if f.Decoding() {
 		p.clear()
@@ -245,17 +245,17 @@ type PublishedReport struct {
 	Versions uint64 `json:"versions"` // published so far
 	Examples uint64 `json:"examples"` // labelled ones that a version has predicted
 	eval.Summary
-	// ByAge has the measures by the age of the version, the youngest first: for each
-	// quarter of the interval of a replay, by powers of ten for a live run.
+	// ByAge has the measures by the age of the version, youngest first: for each quarter
+	// of the interval of a replay, by powers of ten for a live run.
 	ByAge []AgeReport `json:"by_age"`
-	// Version is the one in use in a live run, 0 if there is none, Created when it was
-	// made, and Age the number of examples that have arrived since.
+	// Version is the version in use in a live run, 0 if there is none, Created the time
+	// when it was made, and Age the number of examples that have arrived since.
 	Version uint64    `json:"version,omitempty"`
 	Created time.Time `json:"created,omitzero"`
 	Age     uint64    `json:"-"`
 }
 
-// AgeReport describes the predictions of versions of up to an age.
+// AgeReport describes the predictions of versions in an age band.
 type AgeReport struct {
 	To       uint64 `json:"to"` // examples since the version, exclusive; the last band is open
 	Examples uint64 `json:"examples"`
@@ -269,8 +269,8 @@ func (p *Published) Final(names []string) *PublishedReport {
 	return r
 }
 
-// Report returns the measures over the examples scored so far. names are those of the
-// classes.
+// Report returns the measures over the examples scored so far. names are the names of
+// the classes.
 func (p *Published) Report(names []string) *PublishedReport {
 	r := &PublishedReport{Every: p.every, Versions: p.versions, Examples: p.all.Examples(), Summary: p.all.Summary(), Age: p.age}
 	if v := p.version; v != nil {
@@ -284,7 +284,7 @@ func (p *Published) Report(names []string) *PublishedReport {
 	return r
 }
 
-// List lists the measures for publication, like those of eval.Prequential.
+// List lists the measures for publication, as eval.Prequential.Measures does.
 func (r *PublishedReport) List(classes bool) []stream.Measure {
 	list := []stream.Measure{{Name: "published_examples", Value: float64(r.Examples)}}
 	for _, over := range []struct {

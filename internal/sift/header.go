@@ -1,9 +1,9 @@
 // Package sift defines what the command sift and the trainer must agree on: the headers
-// of forwarded records, and the choice itself, which depends on nothing but the record and
-// its probability. Package contrib/scale/siftplan has the plans that give probabilities.
+// of forwarded records, and the choice itself, which depends only on the record and its
+// probability. Package contrib/scale/siftplan has the plans that give probabilities.
 //
-// A record is forwarded with probability p and then counts 1/p, so that sums over
-// the records forwarded are those over all, but for noise (Horvitz and Thompson
+// A record is forwarded with probability p and then has weight 1/p, so that sums over
+// the forwarded records estimate the sums over all without bias (Horvitz and Thompson
 // 1952), whatever model has chosen p.
 package sift
 
@@ -21,24 +21,24 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// The keys of the headers of a record that was forwarded.
+// The keys of the headers of a forwarded record.
 const (
 	HeaderKey = "__streamsvm.sift"
 	SourceKey = "__streamsvm.source"
 )
 
-// LeastP is the smallest probability of a header.
+// LeastP is the smallest probability that a header may have.
 const LeastP = 1e-3
 
-// Header says how a record has come through.
+// Header says with which probability, and by which model, a record was forwarded.
 type Header struct {
 	// P is the probability with which it was forwarded, from LeastP to 1.
 	P float64
-	// Decision is that of the model on the record; of more than two classes, the
-	// margin that Least returns. 0 where Version is.
+	// Decision is the model's decision on the record or, for more than two classes,
+	// the margin that Least returns. It is 0 if Version is.
 	Decision float64
-	// Version and Epoch are those of the model; 0 where there was none, or where
-	// the record could not be decoded.
+	// Version and Epoch identify the model; 0 if there was none, or if the record
+	// could not be decoded.
 	Version, Epoch uint64
 }
 
@@ -89,8 +89,8 @@ func ParseHeader(text []byte) (h Header, err error) {
 	return h, nil
 }
 
-// Of returns the header of a record, or ok false where there is none. Two of them
-// are an error.
+// Of returns the header of a record, or ok false if there is none. Two of them are an
+// error.
 func Of(r *stream.Record) (h Header, ok bool, err error) {
 	text, ok, err := one(r, HeaderKey)
 	if !ok || err != nil {
@@ -100,7 +100,7 @@ func Of(r *stream.Record) (h Header, ok bool, err error) {
 	return h, true, err
 }
 
-// Source is the place from which a record was forwarded.
+// Source is the position from which a record was forwarded.
 type Source struct {
 	Partition stream.Partition
 	Offset    int64
@@ -131,8 +131,8 @@ func ParseSource(text []byte) (s Source, err error) {
 	return Source{stream.Partition{Topic: string(text[:slash]), ID: int32(id)}, offset}, nil
 }
 
-// SourceOf returns the place from which a record was forwarded, or ok false where
-// its headers name none.
+// SourceOf returns the position from which a record was forwarded, or ok false if its
+// headers name none.
 func SourceOf(r *stream.Record) (s Source, ok bool, err error) {
 	text, ok, err := one(r, SourceKey)
 	if !ok || err != nil {
@@ -156,32 +156,32 @@ func one(r *stream.Record, key string) (value []byte, ok bool, err error) {
 }
 
 // NewTracker returns a Tracker without records. Package contrib/scale/siftplan sets it when
-// it is imported; without, no plans are made.
+// it is imported; if it is nil, no plans are made.
 var NewTracker func() Tracker
 
-// Tracker estimates, from what is forwarded of a stream, how much of it is worth
+// Tracker estimates, from the forwarded records of a stream, how much of it is worth
 // forwarding.
 type Tracker interface {
-	// Add adds an example of weight w. now is its margin just before it was learned, seen
-	// that at which it was forwarded, NaN if there was no model.
+	// Add adds an example of weight w. now is its margin just before it was learned from,
+	// seen its margin when it was forwarded, NaN if there was no model.
 	Add(now, seen, w float64)
-	// Note adds the place from which a record was forwarded, and Positions returns the
-	// positions behind all of them.
+	// Note adds the position from which a record was forwarded, and Positions returns the
+	// positions after all of them.
 	Note(p stream.Partition, offset int64)
 	Positions() stream.Offsets
-	// Next returns the share of the stream to request, 0 for no bound, after the present
-	// one; see siftplan.
+	// Next returns the share of the stream to request after the current one, budget; 0
+	// sets no bound. See siftplan.
 	Next(budget, excess float64, catchesUp bool) float64
-	// Measures returns the plan that forwards at most a share budget of the stream, as
-	// measures; 0 and 1 set no bound.
+	// Measures returns, as measures, the plan that forwards at most the share budget of
+	// the stream; 0 and 1 set no bound.
 	Measures(budget float64) []stream.Measure
 	Fields(f *state.Fields)
 }
 
-// Least returns the margin of a record of more than two classes: the least of
-// those of the machines of each class against the rest. class is that of the
-// record; where it is negative the label is not known, and the class with the
-// largest score stands for it.
+// Least returns the margin of a record with more than two classes: the least margin
+// of the machines of each class against the rest. class is the record's class;
+// negative means that the label is unknown, and the class with the largest score is
+// used.
 func Least(scores []float64, class int) float64 {
 	if class < 0 && len(scores) > 0 {
 		class = slices.Index(scores, slices.Max(scores))
@@ -196,11 +196,11 @@ func Least(scores []float64, class int) float64 {
 	return least
 }
 
-// Forward reports whether the record at a place is forwarded where the probability
-// is p. Whoever asks, and how often, the answer is the same.
+// Forward reports whether the record at a position is forwarded with probability p. It
+// is deterministic.
 func Forward(at Source, seed uint64, p float64) bool { return draw(at, seed) < p }
 
-// draw returns a number from 0 up to, but without, 1 that is drawn for a place.
+// draw returns a number in [0,1) that depends only on the position and the seed.
 func draw(at Source, seed uint64) float64 {
 	b := make([]byte, 0, 64)
 	b = binary.LittleEndian.AppendUint64(b, seed)
