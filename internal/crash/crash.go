@@ -4,11 +4,11 @@
 // After Install, a panic on a goroutine covered by Recover ends the process: one
 // line on standard error, the stacks in a file, and an exit code. No outer deferred
 // function runs, and no other goroutine gets past Hold, so nothing is stored or
-// published on the way down. To the outside it is as if the process had been killed
+// published on the way down. From the outside it looks as if the process had been killed
 // at that moment, and checkpoints are designed for that.
 //
-// A panic is never turned into an error to continue from: the state may be half
-// changed, and a model made from it could be wrong without anybody noticing.
+// A panic is never turned into an error that the program continues from: the state may
+// be half changed, and a model made from it could be wrong without anybody noticing.
 //
 // Without Install, as in a program that uses streamsvm as a library, panics behave
 // as usual in Go.
@@ -26,7 +26,7 @@ import (
 // Panic is a panic that has been caught.
 type Panic struct {
 	Value any
-	// Doing describes what was being done; "" if unknown.
+	// Doing describes the work that was being done; "" if unknown.
 	Doing string
 	// At is the function that panicked, with its file and line.
 	At    string
@@ -42,17 +42,17 @@ var (
 	ending    atomic.Bool
 )
 
-// Install makes panics be reported to out, under the program's name, and then end
-// the process by calling exit, which must not return.
+// Install makes a panic end the process: it is reported to out under the program's
+// name, then exit is called, which must not return.
 func Install(program string, out io.Writer, exit func()) {
 	end := func(p *Panic) { finish(program, out, exit, p) }
 	installed.Store(&end)
 }
 
 // Recover ends the process if the goroutine panics. Defer it after (so that it runs
-// before) anything that must not run then: functions that flush, commit, or tell
-// other goroutines that work is done. doing describes what is being done, and may
-// be nil; it must not wait for a lock.
+// before) anything that must not run then: functions that flush, commit, or signal
+// other goroutines that work is done. doing describes the current work, and may be
+// nil; it must not wait for a lock.
 func Recover(doing func() string) {
 	end := installed.Load()
 	if end == nil {

@@ -50,7 +50,7 @@ func Checkpoint(text string) {
 }
 
 // reportFor bounds how long a process lives after a panic: a disk that does not
-// answer, or a pipe that nobody reads, must not keep it alive.
+// respond, or a pipe that nobody reads, must not keep it alive.
 const reportFor = 5 * time.Second
 
 // finish reports p and ends the process.
@@ -102,7 +102,7 @@ func (c *context) report(program string, out io.Writer, p *Panic, now time.Time)
 	}
 }
 
-// stacks returns the full report for whoever looks for the defect.
+// stacks returns the full report, for finding the bug.
 func (c *context) stacks(p *Panic, now time.Time) string {
 	all := make([]byte, 1<<20)
 	all = all[:runtime.Stack(all, true)]

@@ -1,5 +1,5 @@
-// Package deadletter writes the records that could not be used to dead-letter topics,
-// each exactly once, also across crashes and restarts.
+// Package deadletter writes unusable records to dead-letter topics, each exactly once,
+// also across crashes and restarts.
 package deadletter
 
 import (
@@ -14,8 +14,8 @@ import (
 // Header begins the names of all headers that a letter has besides its record's.
 const Header = "__streamsvm.errors."
 
-// ReplayGroup is the default consumer group of the command dlq replay, which keeps its
-// position there.
+// ReplayGroup is the default consumer group of the command dlq replay. The group keeps
+// its position.
 const ReplayGroup = "streamsvm-dlq"
 
 // The headers. The first five and the reason are always there.
@@ -31,11 +31,11 @@ const (
 )
 
 const (
-	// DefaultMessageBytes is Kafka's own max.message.bytes.
+	// DefaultMessageBytes is Kafka's default of max.message.bytes.
 	DefaultMessageBytes = 1048588
 	// letterOverhead is more than a batch adds to its only record.
 	letterOverhead = 128
-	// longestMessage bounds what names from outside could make of a message.
+	// longestMessage bounds a message in bytes, since it may contain names from outside.
 	longestMessage = 1024
 )
 
@@ -45,7 +45,7 @@ type Origin struct {
 	Offset int64
 }
 
-// Letter is what the headers of a dead letter say.
+// Letter is the content of the headers of a dead letter.
 type Letter struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
@@ -65,8 +65,8 @@ func (l *Letter) Origin() Origin {
 	return Origin{stream.Partition{Topic: l.Topic, ID: l.Partition}, l.Offset}
 }
 
-// Parse reads the headers of a letter. If a header is there twice, as in
-// a letter about a letter, the last one counts.
+// Parse reads the headers of a letter. If a header occurs twice, as in a letter about
+// a letter, the last one counts.
 func Parse(r *stream.Record) (*Letter, error) {
 	l := &Letter{Partition: -1, Offset: -1, Reason: string(stream.ReasonOther)}
 	for _, h := range r.Headers {
@@ -139,7 +139,7 @@ func New(rec *stream.Record, why *stream.RecordError, suffix string, now time.Ti
 	if WireSize(&out) <= limit {
 		return out
 	}
-	// Who needs the rest finds the record by its offset.
+	// The whole record can be found by its offset.
 	own = append(own, stream.Header{Key: headerTruncated, Value: strconv.AppendInt(nil, int64(len(rec.Value)), 10)})
 	out.Headers = append(rec.Headers[:len(rec.Headers):len(rec.Headers)], own...)
 	over := WireSize(&out) - limit
@@ -151,7 +151,7 @@ func New(rec *stream.Record, why *stream.RecordError, suffix string, now time.Ti
 	return out
 }
 
-// WireSize is an upper bound of the batch that holds the record alone.
+// WireSize returns an upper bound of the size of a batch that holds only this record.
 func WireSize(r *stream.Record) int {
 	n := letterOverhead + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {

@@ -22,56 +22,56 @@ import (
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// Queue sends records that cannot be used to topics of dead letters, named like the
-// records' own topics with a suffix. Key, value and headers stay as they are; more
-// headers say what was wrong. The timestamp is the time of sending, since retention
-// would soon delete what is old. Queue is an engine.DeadLetters and an engine.Marker.
+// Queue sends records that cannot be used to dead-letter topics, named like the records'
+// own topics with a suffix. Key, value and headers stay as they are; additional headers
+// say what was wrong. The timestamp is the time of sending, since retention would soon
+// delete a record with an old one. Queue is an engine.DeadLetters and an engine.Marker.
 //
-// Each dead letter is written once. They are written in transactions under an id of the
-// job's own, so once a run has opened its Queue, nothing more comes from the run
-// before. And a checkpoint keeps low watermarks: dead letters about records after the
-// checkpoint have at least these offsets. From there the next run reads which of them
-// are there already.
+// Each dead letter is written once. They are written in transactions under the job's own
+// id, so once a run has opened its Queue, the previous run can write no more. And a
+// checkpoint keeps low watermarks: dead letters about records after the checkpoint have
+// at least these offsets. From there the next run reads which of them have been written
+// already.
 //
-// Send hands dead letters to a goroutine, which writes all that have come while it
-// wrote the ones before.
+// Send hands dead letters to a goroutine, which writes all that have arrived during its
+// previous write.
 type Queue struct {
 	opt    Options
 	w      topiclog.Writer
 	topics map[string]*topic
 	names  []string // of topics
 	batch  int      // bytes of a transaction of more than one dead letter
-	// sent are the dead letters of earlier runs about records that come again, by record.
+	// sent has the dead letters of earlier runs about records that come again, by record.
 	sent  map[Origin]sentLetter
 	end   context.CancelFunc
 	ended chan struct{}
 
-	mu         sync.Mutex // guards what is below
+	mu         sync.Mutex // guards the fields below
 	change     *sync.Cond
 	waiting    []stream.Record
 	bytes      int    // of waiting
-	sends      uint64 // dead letters taken over
+	sends      uint64 // dead letters accepted
 	written    uint64 // how many of them are written
 	err        error
 	news       bool // something was sent since the watermarks were taken
 	watermarks stream.Offsets
 }
 
-// sentLetter is where a dead letter is, and the timestamp of the record that it is about.
+// sentLetter is the position of a dead letter, and the timestamp of its record.
 type sentLetter struct {
 	place  stream.Partition
 	offset int64
 	about  int64
 }
 
-// topic takes dead letters.
+// topic is a dead-letter topic.
 type topic struct {
 	limit      int // bytes of a record
 	partition  kafkaio.Partitioner
 	partitions int
 }
 
-// TransactionalIDs begins the ids of all jobs whose first topic of dead letters is topic.
+// TransactionalIDs returns the prefix of the ids for a job's first dead-letter topic.
 func TransactionalIDs(topic string) string { return "streamsvm.letters." + topic + "." }
 
 // waitingMax bounds the dead letters that wait, in bytes.
@@ -84,8 +84,8 @@ type Options struct {
 	Suffix  string
 	MaxDown time.Duration // see kafkaio.SourceOptions
 	Log     *slog.Logger
-	// ID is the job's; empty is one that nobody else has. Lease, if not nil, returns an
-	// error if another process does the job. It waits out outages.
+	// ID is the job's; empty is a unique one. Lease, if not nil, returns an error if
+	// another process has taken over the job. It waits during outages.
 	ID    string
 	Lease func(context.Context) error
 	// Restored: there is a checkpoint, with these positions and this Mark, which is empty
@@ -161,12 +161,12 @@ func MessageLimit(ctx context.Context, cfg kafkaio.Config, topic string) (int, e
 	return 0, cmp.Or(why, errors.New("the broker does not say"))
 }
 
-// find reads dead letters to their present end, and remembers those about records that
-// come again. Where it starts becomes the first watermark.
+// find reads the dead letters up to the current end, and remembers the ones about records
+// that come again. The positions where it starts become the first watermarks.
 func (d *Queue) find(ctx context.Context, so kafkaio.SourceOptions) (err error) {
 	d.watermarks, _, err = kafkaio.ReadAll(ctx, so, func(r *stream.Record) {
-		// A record that is no dead letter, or one about a topic that is not read here, is
-		// somebody else's.
+		// A record that is no dead letter, or is about a topic that is not read here,
+		// comes from elsewhere.
 		l, err := Parse(r)
 		if err == nil && l.Topic+d.opt.Suffix == r.Topic && l.Offset >= d.opt.From[l.Origin().Partition] {
 			d.sent[l.Origin()] = sentLetter{stream.Partition{Topic: r.Topic, ID: r.Partition}, r.Offset, l.Timestamp}
@@ -190,7 +190,7 @@ func (d *Queue) Send(ctx context.Context, rec *stream.Record, why *stream.Record
 	id := Origin{stream.Partition{Topic: rec.Topic, ID: rec.Partition}, rec.Offset}
 	if l, ok := d.sent[id]; ok {
 		delete(d.sent, id)
-		// In a topic that was created again, another record may have the offset.
+		// In a topic that was created again, another record may have this offset.
 		if l.about == timestamp(rec) {
 			return nil
 		}
@@ -215,7 +215,7 @@ func (d *Queue) Send(ctx context.Context, rec *stream.Record, why *stream.Record
 	return nil
 }
 
-// wait returns when f holds, or with why it will not. d.mu is held.
+// wait returns nil when f holds, or the error why it never will. d.mu is held.
 func (d *Queue) wait(ctx context.Context, f func() bool) error {
 	defer context.AfterFunc(ctx, crash.Func(func() {
 		d.mu.Lock()
@@ -228,7 +228,7 @@ func (d *Queue) wait(ctx context.Context, f func() bool) error {
 	return cmp.Or(d.err, ctx.Err())
 }
 
-// run writes the dead letters that wait, until ctx ends or something fails.
+// run writes the waiting dead letters, until ctx ends or something fails.
 func (d *Queue) run(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -255,9 +255,9 @@ func (d *Queue) run(ctx context.Context) {
 	}
 }
 
-// write writes dead letters once. They become visible partition by partition, and the
-// embedded broker, if it is killed meanwhile, may commit a transaction in some partitions
-// only. So each is looked for by itself, at or after the watermarks.
+// write writes each dead letter exactly once. They become visible partition by partition,
+// and the embedded broker, if it is killed meanwhile, may commit a transaction in some
+// partitions only. So it searches for each separately, at or after the watermarks.
 func (d *Queue) write(ctx context.Context, watermarks stream.Offsets, letters []stream.Record) error {
 	type key struct {
 		about Origin
@@ -283,7 +283,7 @@ func (d *Queue) write(ctx context.Context, watermarks stream.Offsets, letters []
 			return len(absent()) < len(letters), nil
 		}})
 		rest := absent()
-		if err != nil || len(rest) == 0 || len(rest) == len(letters) { // none were there: all are written now
+		if err != nil || len(rest) == 0 || len(rest) == len(letters) { // none had been there: all are written now
 			return err
 		}
 		letters = rest
@@ -315,7 +315,7 @@ func (d *Queue) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Mark implements engine.Marker. The watermarks were taken before this moment, and dead
+// Mark implements engine.Marker. The watermarks were taken before this call, and dead
 // letters about records after the checkpoint are sent after it.
 func (d *Queue) Mark() string {
 	d.mu.Lock()
@@ -323,7 +323,7 @@ func (d *Queue) Mark() string {
 	return formatOffsets(d.watermarks)
 }
 
-// Close gives up what is not written yet.
+// Close drops dead letters that have not been written yet.
 func (d *Queue) Close() error {
 	d.end()
 	<-d.ended

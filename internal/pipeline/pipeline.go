@@ -37,12 +37,12 @@ type Pipeline struct {
 	// Softmax maps the scores of more than two classes to their probabilities; nil
 	// for two classes, for regression, and if unknown.
 	Softmax *calibrate.Softmax
-	// Costs choose the label by the probabilities, where these are known; nil: the
+	// Costs choose the label by the probabilities, if these are known; if nil, the
 	// decision or the largest score does.
 	Costs calibrate.Costs
 }
 
-// Best returns the class predicted by the scores of more than two.
+// Best returns the predicted class, given the scores of more than two classes.
 func (p *Pipeline) Best(scores []float64) int {
 	if p.Costs == nil || p.Softmax == nil {
 		return algos.Largest(scores)

@@ -27,16 +27,15 @@ const (
 
 var steps = []string{Resolve, Connect, TLS, Protocol, SASL, Use}
 
-// Error says at which step a broker cannot be reached, and why. It holds no
-// secret.
+// Error says at which step a broker cannot be reached, and why. It contains no
+// secrets.
 type Error struct {
 	Broker string
 	Step   string
 	// Reason says in words what is wrong, Remedy what to do about it; both may
 	// be empty.
 	Reason, Remedy string
-	// Refused says that the two sides do not agree, which waiting will not
-	// change.
+	// Refused says that the two sides disagree, which waiting will not change.
 	Refused bool
 	Err     error
 }
@@ -49,7 +48,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("kafka: broker %s: %s: %s", e.Broker, e.Step, text)
 }
 
-// Text is the reason, or the cause where there is none.
+// Text returns the reason, or the cause if there is none.
 func (e *Error) Text() string {
 	if e.Reason != "" {
 		return e.Reason
@@ -59,7 +58,7 @@ func (e *Error) Text() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// explain says what err means at the step that the probe has come to.
+// explain says what err means at the step that the probe has reached.
 func (p *probe) explain(ctx context.Context, err error) *Error {
 	p.mu.Lock()
 	e := &Error{Broker: p.addr, Step: p.step, Err: err}
@@ -67,7 +66,7 @@ func (p *probe) explain(ctx context.Context, err error) *Error {
 	p.mu.Unlock()
 	var ne net.Error
 	late := ctx.Err() != nil || errors.As(err, &ne) && ne.Timeout()
-	// With TLS 1.3 the broker's opinion of our certificate comes with the first
+	// With TLS 1.3 the broker accepts or refuses our certificate with its first
 	// answer.
 	if e.Step == Protocol && p.TLS != nil && strings.Contains(err.Error(), "remote error: tls:") {
 		e.Step = TLS
@@ -110,7 +109,7 @@ func (p *probe) explain(ctx context.Context, err error) *Error {
 	return e
 }
 
-// closed tells whether the other side has ended the connection.
+// closed reports whether the other side has ended the connection.
 func closed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "connection reset")
 }
@@ -137,8 +136,8 @@ func (p *probe) explainSASL(ctx context.Context, e *Error, handshake bool) {
 	case errors.Is(e.Err, kerr.IllegalSaslState):
 		e.Reason, e.Remedy, e.Refused = "the listener does not authenticate", "leave out sasl-mechanism, or use the port of the SASL listener", true
 	case errors.As(e.Err, &refusal) && !handshake:
-		// Brokers do not say which of the two is wrong, and their message may be
-		// anything: it is left out.
+		// Brokers do not say whether the user name or the password is wrong, and
+		// their message may be anything: it is left out.
 		e.Reason, e.Remedy, e.Refused = refused, credentials, errors.Is(refusal, kerr.SaslAuthenticationFailed)
 	case closed(e.Err) && handshake:
 		e.Reason, e.Remedy, e.Refused = "the broker closes the connection when asked to authenticate", "the listener may not authenticate: leave out sasl-mechanism, or use another port", true
@@ -175,7 +174,7 @@ func (e *Error) explainTLS(cfg *tls.Config, late bool) {
 	case strings.Contains(err.Error(), "remote error: tls:"):
 		e.explainCertificate(cfg)
 	default:
-		// The network, or a broker that ends in mid-handshake.
+		// A network failure, or a broker that stops during the handshake.
 		e.Refused = false
 		e.Remedy = "if the port does not speak TLS, leave out tls"
 		if late {
@@ -199,8 +198,8 @@ func certificateNames(c *x509.Certificate) []string {
 	return names
 }
 
-// explainCertificate says what a broker may have against the certificate that
-// it was shown, or not shown.
+// explainCertificate says why a broker may refuse the client's certificate, or its
+// absence.
 func (e *Error) explainCertificate(cfg *tls.Config) {
 	if len(cfg.Certificates) == 0 {
 		e.Reason = "the broker wants a client certificate, or does not accept the TLS versions offered"

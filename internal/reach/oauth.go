@@ -18,9 +18,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// OAuth authenticates by OAUTHBEARER (RFC 7628). Every connection, and every
-// session that a broker wants renewed, asks Source for a token, so that a Source
-// must be quick where it has one that is still valid.
+// OAuth authenticates by OAUTHBEARER (RFC 7628). Every new connection, and every session
+// that a broker wants renewed, gets a token from Source. So a Source must be quick when
+// it has a token that is still valid.
 type OAuth struct {
 	Source oauth2.TokenSource
 	// Extensions are sent with the token, to brokers that want them.
@@ -52,8 +52,8 @@ func (o OAuth) Start(context.Context) (sasl.StateMachine, []byte, error) {
 
 type oauthSession struct{}
 
-// Next implements sasl.StateMachine. A broker says with an empty message that it
-// is content. Before it refuses it says why, and wants an answer.
+// Next implements sasl.StateMachine. An empty message from the broker means success.
+// Before it refuses, it says why and expects an answer.
 func (oauthSession) Next(_ context.Context, challenge []byte) (bool, []byte, error) {
 	if len(challenge) == 0 {
 		return true, nil, nil
@@ -61,8 +61,8 @@ func (oauthSession) Next(_ context.Context, challenge []byte) (bool, []byte, err
 	return false, []byte{1}, nil
 }
 
-// about says whose token it is, and until when, without showing it. Only those
-// that are JSON Web Tokens say so themselves; nothing here trusts it.
+// about says whose token it is, and until when it is valid, without showing it. Only JSON
+// Web Tokens contain the owner; nothing here relies on these claims.
 func (o OAuth) about() string {
 	t, err := o.Source.Token()
 	if err != nil {
@@ -95,7 +95,7 @@ func (o OAuth) about() string {
 	return text
 }
 
-// TokenError says why there is no token. It holds no secret.
+// TokenError says why there is no token. It contains no secrets.
 type TokenError struct {
 	Reason, Remedy string
 	// Refused says that waiting will not help.
@@ -105,8 +105,8 @@ type TokenError struct {
 
 func (e *TokenError) Error() string { return "oauth: " + e.Reason }
 
-// Unwrap lets a client that is in use try again, as after a connection that was
-// closed, where waiting may help.
+// Unwrap lets a client in use try again, as after a closed connection, if waiting may
+// help.
 func (e *TokenError) Unwrap() []error {
 	if e.Refused {
 		return []error{e.Err}
@@ -114,8 +114,8 @@ func (e *TokenError) Unwrap() []error {
 	return []error{e.Err, net.ErrClosed}
 }
 
-// tokenError says why a source has no token. What an endpoint answers may hold
-// anything: only the code is taken from it.
+// tokenError says why a source has no token. The answer of an endpoint may contain
+// anything: only its codes are used.
 func tokenError(err error) *TokenError {
 	var own *TokenError
 	var answer *oauth2.RetrieveError
@@ -138,8 +138,8 @@ func tokenError(err error) *TokenError {
 	return &TokenError{Reason: "there is no token", Remedy: check, Err: err}
 }
 
-// TokenFile is a source of the token that a file holds at the moment. Somebody
-// else keeps it fresh.
+// TokenFile is a source of the token currently in a file. Another program renews the
+// token in the file.
 type TokenFile string
 
 // Token implements oauth2.TokenSource.

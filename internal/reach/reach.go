@@ -43,7 +43,7 @@ func (c Config) Client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(c.Options(opts...)...)
 }
 
-// Options are what Client makes a client with: the opts given come last.
+// Options returns the options that Client makes a client with; opts come last.
 func (c Config) Options(opts ...kgo.Opt) []kgo.Opt {
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
 	opts = append([]kgo.Opt{
@@ -59,13 +59,13 @@ func (c Config) Options(opts ...kgo.Opt) []kgo.Opt {
 	return opts
 }
 
-// redial is the time from a connection that could not be made to the next try at the
-// same address.
+// redial is the time from a failed connection attempt to the next one to the same
+// address.
 const redial = 100 * time.Millisecond
 
-// dialer returns what connections are made with. It waits before it tries again where
-// the last try has failed: while a transaction is under way and its broker is down,
-// franz-go dials in a loop without a pause, which takes a processor.
+// dialer returns a function that opens connections. It waits before it tries an address
+// again after a failure: while a transaction is under way and its broker is down,
+// franz-go dials in a loop without a pause, which keeps a processor busy.
 func (c Config) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	dial := c.Dial
 	if dial == nil {
@@ -104,14 +104,14 @@ func (c Config) dialer() func(ctx context.Context, network, addr string) (net.Co
 // Broker is a connection to one broker of a cluster. It must be closed.
 type Broker struct {
 	*kgo.Client
-	// Seed is the broker itself. What is asked of the Client may go to others.
+	// Seed is the broker itself. Requests to the Client may go to others.
 	Seed *kgo.Broker
 	// Passed describes every step that has been taken.
 	Passed []string
 }
 
-// Dial connects to the first of the Brokers, step by step. The error is an
-// *Error, or that of ctx.
+// Dial connects to the first of the Brokers, step by step. The error is an *Error,
+// or the error of ctx.
 func Dial(ctx context.Context, c Config) (*Broker, error) {
 	c.Brokers, c.Timeout = c.Brokers[:1], cmp.Or(c.Timeout, 10*time.Second)
 	p := &probe{Config: c, addr: c.Brokers[0]}
@@ -128,8 +128,8 @@ func Dial(ctx context.Context, c Config) (*Broker, error) {
 	rctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	b := &Broker{Client: cl, Seed: cl.SeedBrokers()[0]}
-	// A broker that wants more than it has been told closes the connection at
-	// the first request.
+	// A broker that requires more, such as authentication, closes the connection
+	// at the first request.
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	if _, err = b.Seed.Request(rctx, req); err != nil {
@@ -159,12 +159,12 @@ type probe struct {
 	addr string
 
 	mu     sync.Mutex
-	step   string // that is being taken
+	step   string // the current step
 	key    int16  // of the last request
 	detail map[string]string
 }
 
-// at notes that the step is being taken. When kgo tries again, the farthest one
+// at records that the step has been reached. When kgo tries again, the farthest one
 // counts.
 func (p *probe) at(step string) {
 	p.mu.Lock()
@@ -183,7 +183,7 @@ func (p *probe) passed(step, detail string) {
 	p.mu.Unlock()
 }
 
-// dial is what kgo opens connections with.
+// dial opens connections for kgo.
 func (p *probe) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -237,7 +237,7 @@ func handshake(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string)
 	return s, nil
 }
 
-// OnBrokerWrite implements kgo.HookBrokerWrite: requests tell the step.
+// OnBrokerWrite implements kgo.HookBrokerWrite: the requests show the current step.
 func (p *probe) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
 	p.mu.Lock()
 	p.key = key
@@ -252,10 +252,10 @@ func (p *probe) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.
 	}
 }
 
-// mechanism is one of kafka-go's as franz-go wants it.
+// mechanism adapts a mechanism of kafka-go to franz-go.
 type mechanism struct{ sasl.Mechanism }
 
-// errCredentials is what the client's side has against an authentication.
+// errCredentials is an error of the client's side of an authentication.
 type errCredentials struct {
 	reason string
 	error
@@ -265,7 +265,7 @@ func (e *errCredentials) Unwrap() error { return e.error }
 
 func (m mechanism) Authenticate(ctx context.Context, addr string) (kgosasl.Session, []byte, error) {
 	host, port, _ := net.SplitHostPort(addr)
-	n, _ := strconv.Atoi(port) // 0 for the name of a service: no mechanism here looks at it
+	n, _ := strconv.Atoi(port) // 0 for the name of a service: no mechanism here uses it
 	s, first, err := m.Start(sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: n}))
 	if err != nil {
 		return nil, nil, &errCredentials{"the credentials cannot be used", err}
@@ -286,14 +286,14 @@ func (s session) Challenge(b []byte) (bool, []byte, error) {
 	return done, out, nil
 }
 
-// Franz is one of franz-go's mechanisms as kafka-go wants it.
+// Franz adapts a mechanism of franz-go to kafka-go.
 type Franz struct{ kgosasl.Mechanism }
 
 var _ sasl.Mechanism = Franz{}
 
 // Start implements sasl.Mechanism.
 func (f Franz) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	s, first, err := f.Authenticate(ctx, "") // no mechanism here looks at the host
+	s, first, err := f.Authenticate(ctx, "") // no mechanism here uses the host
 	return franzSession{s}, first, err
 }
 
