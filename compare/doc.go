@@ -1,11 +1,11 @@
-// Package compare answers one question in the forms that a stream needs it: is B
-// better than A? All tests are paired: both predict the same examples, and none of
-// the examples has been learned from by a model that it is used to judge.
+// Package compare answers one question in the forms that a stream needs: is B better
+// than A? All tests are paired: both predict the same examples, and no model is judged
+// on an example that it has learned from.
 //
 //	Detector            is a model of the newest examples better than one of all? Then
 //	                    the stream has changed (a change point)
 //	PairedInterval      an interval of the mean difference over a finished stream
-//	McNemar             the exact test of who is right where the other is wrong
+//	McNemar             the sign test on the examples that only one of them gets right
 //	Brier, PSI          the loss of a probability, the distance of two histograms
 //
 // The API may change.

@@ -15,7 +15,7 @@ import (
 type ChangePoint struct {
 	At       uint64  // labelled examples so far
 	From, To int     // sizes of the sample before and after
-	Z        float64 // by how many standard errors the recent part was better
+	Z        float64 // advantage of the recent part, in standard errors
 }
 
 // Detector is a drift detector. It compares a model of the whole sample with challengers
@@ -31,8 +31,8 @@ type ChangePoint struct {
 // the sample has at least 2W examples. While nothing changes, a challenger loses more
 // often than it wins because it has learned from less, so D_W falls.
 //
-// Detector keeps the newest examples, so that a new model can learn from what is left of
-// the sample. Everything is scheduled by counts. It is not safe for concurrent use.
+// Detector keeps the newest examples, so that a new model can learn from the remaining
+// part of the sample. Everything is scheduled by counts. It is not safe for concurrent use.
 type Detector struct {
 	windows []int
 	size    int               // most examples kept
@@ -72,7 +72,7 @@ func (c *Detector) Add(x *stream.Example) {
 	c.seen++
 }
 
-// Seen returns the number of examples that have come.
+// Seen returns the number of examples added.
 func (c *Detector) Seen() uint64 { return c.seen }
 
 // Newest returns the n newest examples, or as many as are kept, in order of
@@ -81,9 +81,9 @@ func (c *Detector) Newest(n int) []*stream.Example {
 	return c.newest[len(c.newest)-min(n, c.size, len(c.newest)):]
 }
 
-// Compare takes the result on the next example. by[i] is positive if challenger i was
-// better than the model of the sample, negative if it was worse, and at most 1 in size
-// for an example of weight 1.
+// Compare adds the result on the next example. by[i] is positive if challenger i was
+// better than the model of the sample, negative if it was worse, and at most 1 in
+// magnitude for an example of weight 1.
 func (c *Detector) Compare(by []float64) {
 	for i, w := range c.windows {
 		d := by[i]
@@ -98,9 +98,9 @@ func (c *Detector) Forget(challenger int) {
 	c.d[challenger], c.v[challenger] = 0, 0
 }
 
-// Test looks for a change point after every 32nd example, given the size of the sample.
-// It returns the change point and the challenger whose window is left of the sample, and
-// forgets all results. If there is none, found is false.
+// Test looks for a change point after every 32nd example, given the size of the sample. If
+// it finds one, it returns it with the challenger whose window remains of the sample, and
+// forgets all results. Otherwise found is false.
 func (c *Detector) Test(size int) (p ChangePoint, challenger int, found bool) {
 	if c.seen%testEvery != 0 {
 		return p, -1, false
@@ -110,7 +110,7 @@ func (c *Detector) Test(size int) (p ChangePoint, challenger int, found bool) {
 		if c.v[i] < leastV || size < 2*w {
 			continue
 		}
-		if z := c.Z(i); z > detectAbove && z >= best { // of two equal ones the larger window
+		if z := c.Z(i); z > detectAbove && z >= best { // if equal, prefer the larger window
 			challenger, best = i, z
 		}
 	}
@@ -133,7 +133,7 @@ func (c *Detector) Z(challenger int) float64 {
 	return c.d[challenger] / math.Sqrt(c.v[challenger]+1)
 }
 
-// ChangePoints returns how many there have been, and the latest 256.
+// ChangePoints returns the number of change points so far, and the latest 256.
 func (c *Detector) ChangePoints() (total uint64, latest []ChangePoint) { return c.total, c.latest }
 
 // Fields describes the state.

@@ -13,7 +13,7 @@ func Brier(p float64, positive bool) float64 {
 }
 
 // BrierClasses returns the sum of the squared errors of the probabilities of all
-// classes, in [0,2]. A class that has no probability counts as one of 0.
+// classes, in [0,2]. A class without a probability counts as having probability 0.
 func BrierClasses(p []float64, class int) float64 {
 	sum := 0.0
 	for k, v := range p {
@@ -40,7 +40,7 @@ func Shares(counts []uint64) []float64 {
 }
 
 // PSI returns the population stability index of two histograms with the same bins,
-// given as shares: Σ (p−q)·ln(p/q). Above 0.25 it is usually called a large change.
+// given as shares: Σ (p−q)·ln(p/q). A value above 0.25 is usually called a large change.
 func PSI(p, q []float64) float64 {
 	sum := 0.0
 	for k := range p {

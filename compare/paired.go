@@ -58,10 +58,10 @@ func BlockBootstrap(name string, sums, sizes []float64) *[2]float64 {
 	return &[2]float64{means[tail-1], means[resamples-tail]}
 }
 
-// McNemar returns the probability of at least so many wins among wins+losses pairs if
-// both models win equally often: the one-sided sign test on the examples on which
-// exactly one of them is right. It is exact up to 1000 pairs, and a normal
-// approximation with continuity correction above.
+// McNemar returns the probability of at least this many wins among wins+losses pairs if
+// both models are equally likely to win: the one-sided sign test on the examples on which
+// exactly one of them is right. It is exact up to 1000 pairs, and a normal approximation
+// with continuity correction above.
 func McNemar(wins, losses uint64) float64 {
 	n := wins + losses
 	if n > 1000 {

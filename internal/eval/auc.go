@@ -82,7 +82,7 @@ func bin(score float64) int {
 		const shift = 52 - 6 // 2^6 = octaveBins
 		i = 1 + int(math.Float64bits(a)>>shift) - (expBias+minExp)*octaveBins
 	}
-	// Which side it is cannot be foreseen: −1 − i is the complement of i.
+	// Without a branch, since signs are unpredictable: −1 − i is the complement of i.
 	return halfBins + (i ^ -int(one(score < 0)))
 }
 

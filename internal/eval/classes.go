@@ -11,7 +11,7 @@ import (
 // maxClasses bounds the number of classes in a state being read.
 const maxClasses = 1 << 12
 
-// Class describes how well one of several classes is predicted.
+// Class describes how well one class is predicted.
 type Class struct {
 	Label     string `json:"label,omitempty"` // see Summary.Name
 	Examples  uint64 `json:"examples"`
@@ -32,15 +32,15 @@ func (s *Summary) Name(names []string) {
 	Name(s.Window.Classes, names)
 }
 
-// confusion counts examples by true and predicted class, and has what all measures
-// of a classifier except losses and AUC are computed from.
+// confusion counts examples by true and predicted class. All measures of a classifier
+// except losses and AUC are computed from it.
 type confusion struct {
 	two     bool     // the classes are negative and positive
 	k       int      // number of classes
 	hits    []uint64 // k × k: row y, column p
 	count   []uint64 // examples of each class
 	stayed  uint64   // labels equal to the previous one
-	largest float64  // labels of the class that was the most frequent before; NaN in a state from before they were counted
+	largest float64  // labels of the class that was the most frequent before; NaN if an older state did not count them
 }
 
 func twoClasses() confusion {
@@ -96,7 +96,7 @@ func (c *confusion) recount() {
 	}
 }
 
-// sums returns the number of examples, and of those predicted correctly.
+// sums returns the number of examples, and how many were predicted correctly.
 func (c *confusion) sums() (n, right uint64) {
 	for k, count := range c.count {
 		n += count
@@ -151,7 +151,7 @@ func (c *confusion) list() []Class {
 	return out
 }
 
-// measures sets the measures that follow from the counts.
+// measures sets the measures that can be computed from the counts.
 func (c *confusion) measures(m *Measures) {
 	examples, right := c.sums()
 	n := float64(examples)
@@ -224,7 +224,7 @@ func (p *Prequential) classFields(f *state.Fields) {
 	}
 }
 
-// EvaluateClasses is Evaluate for more than two classes, given the predicted ones.
+// EvaluateClasses is Evaluate for more than two classes, given the predicted classes.
 func EvaluateClasses(predicted, labels []float64) Test {
 	var c confusion
 	for i, y := range labels {

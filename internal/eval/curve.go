@@ -10,8 +10,8 @@ import (
 type Point struct {
 	// Examples is the number of examples scored.
 	Examples uint64
-	// All is the accuracy over all of them, Window that over the window; for
-	// regression the mean absolute error.
+	// All is the accuracy over all of them, Window the accuracy over the window;
+	// for regression, the mean absolute errors.
 	All, Window float64
 }
 
@@ -52,7 +52,7 @@ func point(p *Prequential) Point {
 	return Point{p.n, all, window}
 }
 
-// Points returns the recorded points, and the present one of p at the end. p may be
+// Points returns the recorded points, and the current one of p at the end. p may be
 // nil.
 func (c *Curve) Points(p *Prequential) []Point {
 	points := append([]Point(nil), c.points...)

@@ -41,8 +41,8 @@ func Percent[F ~float64](v F) string {
 	return strconv.FormatFloat(100*float64(v), 'f', 2, 64) + " %"
 }
 
-// Measures describe the quality of predictions. Those that do not apply are NaN;
-// those for regression are nil for a classifier.
+// Measures describe the quality of predictions. Measures that do not apply are NaN;
+// the ones for regression are nil for a classifier.
 type Measures struct {
 	Accuracy Number `json:"accuracy"`
 	Error    Number `json:"error"` // 1 − Accuracy
@@ -134,8 +134,8 @@ func (m *Measures) Precision(class int) Number {
 // Baseline has the accuracies, on the same examples, of two rules that ignore the
 // features.
 type Baseline struct {
-	// Majority predicts the class that has been the most frequent so far, the
-	// positive one of two equally frequent.
+	// Majority predicts the class that has been the most frequent so far; if two
+	// are equally frequent, the positive one.
 	Majority Number `json:"majority"`
 	// NoChange predicts the previous label. On the first example it counts as
 	// wrong.
@@ -167,8 +167,8 @@ type Summary struct {
 	Window   Window     `json:"window"`
 	// Weighted is nil while all weights are 1.
 	Weighted *Weighted `json:"weighted,omitempty"`
-	// Cost is the mean cost of the labels of least expected cost, over the examples
-	// with a probability; nil without costs.
+	// Cost is the mean cost of predicting the label with the least expected cost,
+	// over the examples with a probability; nil without costs.
 	Cost *Number `json:"mean_cost,omitempty"`
 }
 

@@ -40,8 +40,8 @@ type Prequential struct {
 	scores []float64
 	labels []float64
 	stayed []bool // the label equalled the previous one
-	// The label was of the class that was the most frequent before. With two
-	// classes that is not part of the state.
+	// The label's class was the most frequent before. With two classes this is not
+	// part of the state.
 	largest []bool
 	recent  confusion // counts over the ring
 }
@@ -214,8 +214,8 @@ func (p *Prequential) Fields(f *state.Fields) {
 	}
 }
 
-// laterFields describes measures that earlier versions lacked; for their states
-// they are unknown.
+// laterFields describes measures that earlier versions lacked; after reading their
+// states, these are unknown.
 func (p *Prequential) laterFields(f *state.Fields) {
 	if f.Next("log_loss") { // of the sigmoids of scores
 		var before float64
@@ -293,8 +293,8 @@ func (p *Prequential) Final() Summary {
 	return s
 }
 
-// Measures lists the applicable measures for publication, in a fixed order; the
-// names of those over the window end in _window.
+// Measures lists the applicable measures for publication, in a fixed order. Names of
+// measures over the window end in _window.
 func (p *Prequential) Measures() []stream.Measure {
 	s := p.Summary()
 	out := []stream.Measure{{Name: "prequential_examples", Value: float64(p.n)}}

@@ -20,9 +20,9 @@ type ReliabilityBin struct {
 }
 
 // Probability has the measures of predicted probabilities, over the examples that
-// had one; NaN if none had. With more than two classes, ECE and Reliability are
-// about the largest of the probabilities, and whether it was that of the label
-// takes the place of whether the label was positive.
+// had one; NaN if none had. With more than two classes, ECE and Reliability use the
+// largest of the probabilities, and count a label as positive if that was its own
+// probability.
 type Probability struct {
 	// LogLoss is the mean of −ln of the probability of the label. A coin has ln 2 =
 	// 0.69.
@@ -34,7 +34,7 @@ type Probability struct {
 	Brier Number `json:"brier"`
 	// BrierSkill is 1 − Brier/(Brier of always predicting the share of positive
 	// labels): 1 is perfect, 0 as good as that share. It is NaN if a class is
-	// missing, and with more than two.
+	// missing, and with more than two classes.
 	BrierSkill Number `json:"brier_skill"`
 	// ECE, the expected calibration error, is the mean over examples of the
 	// distance between mean probability and share of positive labels in their row
@@ -149,7 +149,7 @@ func (c *calibration) put(p float64, positive bool, loss, brier float64) {
 	b.positive += one(positive)
 }
 
-// all returns the measures over all examples, window those over the ring.
+// all returns the measures over all examples, window the measures over the ring.
 func (c *calibration) all() Probability {
 	m := noProbability()
 	m.set(c.n, c.positive, c.loss, c.brier)
@@ -225,7 +225,7 @@ func (m *Probability) set(n, positive uint64, loss, brier float64) {
 }
 
 // reliability makes the table from cells, sorted by probability and with n examples
-// in total, and computes what follows from it.
+// in total, and computes the measures that depend on it.
 func (m *Probability) reliability(cells []cell, n uint64) {
 	if n == 0 {
 		return

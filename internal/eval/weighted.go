@@ -9,8 +9,8 @@ import (
 )
 
 // Weighted has measures in which each example counts with its weight. If examples
-// were sampled with probability p and weigh 1/p, these estimate the measures over
-// the whole stream, up to noise; the other measures are about the examples that
+// were sampled with probability p and have weight 1/p, they estimate the measures
+// over the whole stream, up to noise; the other measures are about the examples that
 // arrived.
 type Weighted struct {
 	Sum       float64 `json:"sum"`       // Σ w
@@ -20,7 +20,7 @@ type Weighted struct {
 	Hinge     Number  `json:"hinge"`          // two classes only
 	MAE       *Number `json:"mae,omitempty"`  // of a regression
 	RMSE      *Number `json:"rmse,omitempty"` // of a regression
-	// Window is the same over the latest examples.
+	// Window has the same measures over the latest examples.
 	Window *Weighted `json:"window,omitempty"`
 }
 

@@ -136,7 +136,7 @@ func (l *Limits) conn(c net.Conn, s http.ConnState) {
 	}
 }
 
-// Page bounds the concurrent responses of h, which are much larger than their
+// Page bounds the concurrent responses of h, because they are much larger than their
 // requests.
 func (l *Limits) Page(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -179,7 +179,7 @@ func (q *Request) End() {
 
 // Hold sets the number of bytes that the request holds, including Free ones. If
 // there are not enough, a request that already holds some waits a little. The error
-// is an *Error, or that of the request's context.
+// is an *Error, or the error of the request's context.
 func (q *Request) Hold(n int) error {
 	more := max(0, int64(n)-Free) - q.held
 	switch {

@@ -12,7 +12,7 @@ import (
 )
 
 // completeWord is the command that the shells' completion scripts call, with the
-// words of a line after the program's name, the last of which is incomplete.
+// words of a line after the program's name. The last word is incomplete.
 const completeWord = "__complete"
 
 // files is the answer that leaves completion to the shell: the word is a file name.

@@ -26,9 +26,9 @@ func (f *Flags) names() []string {
 	return names
 }
 
-// Lint returns everything that is wrong with the configuration file at path, in
-// file order: unknown and repeated names, invalid values, and what the commands'
-// checks find. Names and values are checked against every command, since several
+// Lint returns all problems of the configuration file at path, in file order:
+// unknown and repeated names, invalid values, and what the commands' checks find.
+// Names and values are checked against every command, since several
 // may share a file; the checks run for the given commands and for those with their
 // own section. An error means that the file could not be read.
 func (p *Program) Lint(ctx context.Context, path string, commands []string, io Stdio) ([]*Problem, error) {
@@ -68,7 +68,7 @@ func (p *Program) Lint(ctx context.Context, path string, commands []string, io S
 		}
 		f := p.Flags(c)
 		s := p.settings(c, f, io)
-		// Problems of the file are known already; those of the environment are new.
+		// Problems of the file are known already, but not of the environment.
 		err = s.resolve(path)
 		var q *Problem
 		if errors.As(err, &q) && q.Origin.Source != FromFile {

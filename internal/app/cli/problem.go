@@ -11,15 +11,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Problem is one thing that is wrong with the settings.
+// Problem is one error in the settings.
 type Problem struct {
 	// Origin says where it is.
 	Origin Origin
-	// Key is the setting concerned, or what is in its place; empty if the problem
+	// Key is the setting concerned, or the text in its place; empty if the problem
 	// concerns the file as a whole.
 	Key string
-	// Text says what is wrong and, if there is one, the nearest value that would be
-	// right.
+	// Text says what is wrong and names the nearest valid value, if there is one.
 	Text string
 	// Nearest is the setting that an unknown one probably stands for.
 	Nearest string
@@ -78,7 +77,7 @@ func plain(f *pflag.Flag, v string, err error) error {
 
 var withUnit = regexp.MustCompile(`(?i)^([0-9]+) ?([kmg])(i?)b?$`)
 
-// plainNumber suggests the number that a size such as 900KiB stands for.
+// plainNumber suggests the number for a size such as 900KiB.
 func plainNumber(v string) string {
 	m := withUnit.FindStringSubmatch(v)
 	if m == nil {

@@ -76,8 +76,8 @@ type Call struct {
 	settings       *settings
 }
 
-// Origin returns where the value of the flag called name comes from, or that of the
-// pair "flag.key". In a zero Call everything is a default.
+// Origin returns where the value of the flag called name comes from, or the value of
+// the pair "flag.key". In a zero Call everything is a default.
 func (c *Call) Origin(name string) Origin {
 	if c.settings == nil {
 		return Origin{Source: FromDefault}
@@ -200,8 +200,8 @@ func (p *Program) removed(command, flag string) string {
 	return cmp.Or(p.Removed[command+" --"+flag], p.Removed["--"+flag])
 }
 
-// Main runs the command that args (without the program's name) ask for and returns
-// the exit code.
+// Main runs the command in args (without the program's name) and returns the exit
+// code.
 func (p *Program) Main(ctx context.Context, args []string, io Stdio) int {
 	err := p.run(ctx, args, io)
 	if err == nil {
@@ -397,8 +397,8 @@ Exit codes:
 	return b.String()
 }
 
-// commandHelp returns the help of c: the short one, unless --help-all asks for
-// everything or there is no short one.
+// commandHelp returns the help of c: the short one, unless --help-all is given or
+// there is no short one.
 func (p *Program) commandHelp(c *Command, f *Flags) string {
 	all := f.helpAll || len(c.Common) == 0
 	text, args := strings.TrimSpace(c.Text), c.Args

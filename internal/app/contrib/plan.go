@@ -26,14 +26,14 @@ var (
 // nil without contrib/pipe.
 var Pipe func(ctx context.Context, c *cli.Call, job func() (trainer.Job, error)) error
 
-// Inspect is the verb inspect of the command model; nil without contrib/inspect.
+// Inspect runs the command model inspect; nil without contrib/inspect.
 var Inspect func(ctx context.Context, c *cli.Call, in Inspected) error
 
 // Inspected is what Inspect needs besides the paths in c.Args.
 type Inspected struct {
 	JSON  bool
 	Name  string                               // of the model
-	Topic func() (*modeltopic.Contents, error) // nil if no model topic is to be read
+	Topic func() (*modeltopic.Contents, error) // reads the model topic; nil if there is none to read
 	Kafka func() (kafkaio.Config, error)
 	Exit  func(error) error // gives errors of kafkaio their exit codes
 }
@@ -46,7 +46,7 @@ type Plan struct {
 	Secure bool   // Apache Kafka's own tools need a file of settings to connect
 
 	Topics         []string // of examples
-	Labels         string   // topic of labels that come on their own
+	Labels         string   // topic of labels that do not come with the examples
 	Partitions     []int32  // of Topics; none is all
 	Start          string   // where a first start begins
 	ModelTopic     string
@@ -58,18 +58,18 @@ type Plan struct {
 	Checkpoint     string // directory, or kafka://TOPIC
 	Retain         int    // checkpoints to keep
 
-	Settings []error                // what is wrong with the settings
-	Summary  string                 // what the settings are if nothing is wrong
+	Settings []error                // errors in the settings
+	Summary  string                 // describes the settings if there are no errors
 	Learner  *trainer.Options       // nil if the settings are wrong
 	Source   *kafkaio.SourceOptions // likewise
 	Codec    string                 // name of the codec of the records
 	Format   codec.Options
-	Registry func(context.Context) error // asks the schema registry whether it answers; may be nil
+	Registry func(context.Context) error // checks that the schema registry answers; may be nil
 	Tolerant bool                        // records that cannot be read do not end the run
 	// SkipTombstones says that records without a value are skipped.
 	SkipTombstones bool
 	// Exports check, by the name of a form, whether models of events with a schema can
-	// be exported. RequireExport names the form that train insists on.
+	// be exported. RequireExport names the form that train requires.
 	Exports       map[string]func(schema string) error
 	RequireExport string
 	// Train returns the command line of train with other settings; an empty one is

@@ -13,7 +13,7 @@ import (
 // contrib/serve.
 var Serve func(p *Predictions) map[string]http.HandlerFunc
 
-// Predictions is what the command predict has for requests.
+// Predictions is what the command predict provides for answering requests.
 type Predictions struct {
 	Ready    *atomic.Bool // there is a model
 	Limits   *admit.Limits

@@ -1,4 +1,4 @@
-// Package describe describes updates of models, and positions, as JSON has them.
+// Package describe has the JSON forms of model updates and positions.
 package describe
 
 import (
@@ -19,7 +19,7 @@ type Partition struct {
 	Partition int32  `json:"partition"`
 	// Next is the offset of the next record to read.
 	Next int64 `json:"next"`
-	// First and Records are those of a recording.
+	// First and Records are set for a recording.
 	First   *int64 `json:"first,omitempty"`
 	Records uint64 `json:"records,omitempty"`
 }
@@ -33,7 +33,7 @@ func Positions(o stream.Offsets) []Partition {
 	return list
 }
 
-// Update is what a complete update of a model says about itself.
+// Update describes a complete update of a model.
 type Update struct {
 	Version    uint64                 `json:"version"`
 	Epoch      uint64                 `json:"epoch"`
@@ -60,8 +60,8 @@ func Measures(list []stream.Measure) map[string]eval.Number {
 	return byName
 }
 
-// ReadModel reads a model from a file. Its exit code says whether the file or its
-// content is at fault.
+// ReadModel reads a model from a file. The error's exit code says whether the file or its
+// content is the cause.
 func ReadModel(path string) (*predictor.Predictor, error) {
 	p, err := predictor.Load(path)
 	if file := (*fs.PathError)(nil); err != nil && !errors.As(err, &file) {
@@ -70,5 +70,5 @@ func ReadModel(path string) (*predictor.Predictor, error) {
 	return p, err
 }
 
-// Hash is the form in which hashes are printed everywhere.
+// Hash formats a hash as it is printed everywhere.
 func Hash(h uint64) string { return fmt.Sprintf("%016x", h) }

@@ -72,8 +72,8 @@ func (g *late) Set(v float64) { g.Store(&v) }
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// collector sends metrics that are computed when they are asked for. It is
-// unchecked, because which ones there are depends on the learner and the schema.
+// collector sends metrics that are computed when they are collected. It is
+// unchecked, because the set of metrics depends on the learner and the schema.
 type collector func(send)
 
 // send sends a metric unless its value is NaN.

@@ -9,7 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// HTTP shows what a server refuses and holds.
+// HTTP exports what a server refuses, and the bytes that it holds.
 type HTTP struct{ rejected *prometheus.CounterVec }
 
 // NewHTTP returns an HTTP that is registered with reg. reasons are the possible
@@ -27,7 +27,7 @@ func NewHTTP(reg prometheus.Registerer, reasons []string, held func() int64) *HT
 // Rejected counts a refused request or connection.
 func (h *HTTP) Rejected(reason string) { h.rejected.WithLabelValues(reason).Inc() }
 
-// Predictor shows a subscriber that predicts.
+// Predictor exports the state of a subscriber that predicts.
 type Predictor struct {
 	updates, predictions, refused, received prometheus.Counter
 	version, created                        *late
@@ -40,7 +40,7 @@ func NewPredictor(reg prometheus.Registerer) *Predictor {
 	return newPredictor(maker{reg, "streamsvm_"})
 }
 
-// NewShadow is NewPredictor for a model that is only tried.
+// NewShadow is NewPredictor for a shadow model.
 func NewShadow(reg prometheus.Registerer) *Predictor {
 	return newPredictor(maker{reg, "streamsvm_shadow_"})
 }
@@ -66,11 +66,11 @@ func newPredictor(m maker) *Predictor {
 	return p
 }
 
-// Follows sets what returns how many updates were refused for want of a signature.
+// Follows sets the function that returns how many updates lacked a trusted signature.
 func (p *Predictor) Follows(untrusted func() uint64) { p.untrusted.Store(&untrusted) }
 
-// Updated says that the model of u is in use from now on, and that payloads of so
-// many bytes have come for it.
+// Updated records that the model of u is in use from now on, and how many bytes of
+// payloads were received for it.
 func (p *Predictor) Updated(u *stream.Update, bytes uint64) {
 	p.updates.Inc()
 	p.received.Add(float64(bytes))
@@ -85,7 +85,7 @@ func (p *Predictor) Scored(predictions, refused int, took time.Duration) {
 	p.took.Observe(took.Seconds())
 }
 
-// Session shows a member of a consumer group that writes in transactions.
+// Session exports the state of a group member that writes in transactions.
 type Session struct {
 	ended *prometheus.CounterVec
 	took  prometheus.Histogram

@@ -19,8 +19,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// refresh bounds how often the state of the engine is looked at: windowed measures
-// cost more than a batch of records.
+// refresh is the least time between two looks at the engine: windowed measures cost
+// more than a batch of records.
 const refresh = 250 * time.Millisecond
 
 // Trainer is a hook of a run that Prometheus can collect.
@@ -37,14 +37,14 @@ type Trainer struct {
 	modelVersion, modelBytes, modelTime, champion *late
 }
 
-// view is what is collected of an engine.
+// view holds the values that metrics need from an engine.
 type view struct {
 	counts              engine.Counts
 	queued              int64
 	report              algos.Report
 	measures            []stream.Measure
 	classes             []eval.Class // of more than two, over the window
-	support, unlabelled float64      // NaN where there are none: no kernel model, no join
+	support, unlabelled float64      // NaN if there are none: no kernel model, no join
 	clipped             prep.Clipped
 	gate                *promote.Report // nil without
 	waits               bool            // there is no model, since no two labels differ
@@ -56,7 +56,7 @@ type view struct {
 // put sends a value of a metric.
 type put func(value float64, labels ...string)
 
-// metric is one of a view.
+// metric is a metric computed from a view.
 type metric struct {
 	*prometheus.Desc
 	kind prometheus.ValueType
@@ -141,8 +141,8 @@ func classes(of func(*eval.Class) float64) func(*view, put) {
 	}
 }
 
-// predictions returns the metrics of the measures of predictions, which have the names
-// that they have in published models. how says how the predictions were made.
+// predictions returns the metrics for the measures of predictions, which have the same
+// names as in published models. how says how the predictions were made.
 func predictions(prefix, how string) (list []metric) {
 	for name, help := range map[string]string{
 		"accuracy": "Share of right predictions", "balanced_accuracy": "Mean of the shares of right predictions on each class", "auc": "Area under the ROC curve",

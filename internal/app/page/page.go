@@ -1,5 +1,5 @@
-// Package page writes pages of HTML with charts and tables: reports, which are
-// files that need nothing else, and live pages, which refresh themselves.
+// Package page writes HTML pages with charts and tables: reports, which are
+// self-contained files, and live pages, which refresh themselves.
 package page
 
 import (
@@ -19,7 +19,7 @@ import (
 // Page is the content of a page.
 type Page struct {
 	Title string
-	// State is what a service is doing, Problem what is wrong with it; "" in a
+	// State says what a service is doing, Problem what is wrong with it; "" in a
 	// report.
 	State, Problem string
 	Lead           string // a sentence or two about what was run
@@ -36,7 +36,7 @@ type Answer struct {
 	Question string
 	Text     string // a few words
 	Detail   string
-	Bad      bool   // somebody should look
+	Bad      bool   // needs attention
 	Section  string // ID of the section with more
 }
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// AnswerJSON answers with v, which has a form in JSON.
+// AnswerJSON answers with v encoded as JSON.
 func AnswerJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v)
@@ -29,5 +29,5 @@ func RefuseUnread(w http.ResponseWriter, code int, err error) {
 	Refuse(w, code, err)
 }
 
-// ErrNotReady is why a request comes too early or too late.
+// ErrNotReady is the error for a request that comes too early or too late.
 var ErrNotReady = errors.New("there is no model yet, or the service is stopping")

@@ -1,5 +1,5 @@
-// Package serve has what servers of predictions share: it cuts the rows of requests into
-// batches, and takes JSON apart.
+// Package serve has functions shared by prediction servers: it cuts the rows of requests
+// into batches, and takes JSON apart.
 package serve
 
 import (
@@ -12,7 +12,7 @@ import (
 // ErrTooMany is wrapped by the errors about requests with too many rows.
 var ErrTooMany = errors.New("too many rows")
 
-// A batch of rows is full with so many rows, or so many bytes.
+// A batch of rows is full at this number of rows or bytes.
 const (
 	batchRows  = 512
 	batchBytes = 512 << 10
@@ -50,7 +50,7 @@ func SkipSpace(b []byte, i int) int {
 	return i
 }
 
-// EndOf returns the index behind the value that begins at b[i].
+// EndOf returns the index just after the value that begins at b[i].
 func EndOf(b []byte, i int) int {
 	depth := 0
 	for ; i < len(b); i++ {
@@ -114,7 +114,7 @@ func Fields(object []byte, f func(key, value []byte) error) error {
 	for i < len(object) && object[i] == '"' {
 		end := EndOf(object, i)
 		key := object[i:end]
-		i = SkipSpace(object, SkipSpace(object, end)+1) // behind the colon
+		i = SkipSpace(object, SkipSpace(object, end)+1) // after the colon
 		end = EndOf(object, i)
 		if err := f(unquoted(key), object[i:end]); err != nil {
 			return err

@@ -37,10 +37,10 @@ type point struct {
 	all, window        float64
 	majority, noChange float64   // accuracy of the baselines over the window
 	psi                []float64 // by field
-	events             uint64    // that psi is of; they are read ahead of learning
+	events             uint64    // number that psi covers; they are read ahead of learning
 }
 
-// Snapshot is the present quality of predictions. The zero value is the state
+// Snapshot is the current quality of predictions. The zero value is the state
 // before the first example.
 type Snapshot struct {
 	Summary  eval.Summary
@@ -49,12 +49,12 @@ type Snapshot struct {
 	Curve    []eval.Point // nil if only the History has it
 	Classes  []string     // names; nil for a regression
 	Fields   []codec.FieldCount
-	Events   uint64 // that Fields is of
-	// AsPublished describes what subscribers get; nil if nothing is published.
+	Events   uint64 // number that Fields covers
+	// AsPublished measures what subscribers get; nil if nothing is published.
 	AsPublished *promote.PublishedReport
 }
 
-// Take returns the present quality of the predictions of e.
+// Take returns the current quality of the predictions of e.
 func Take(e *engine.Engine) *Snapshot {
 	p := e.Prequential()
 	s := &Snapshot{Summary: p.Summary(), Scored: p.Examples(), Curve: e.Curve().Points(p), Classes: e.Classes(), AsPublished: e.AsPublished()}
@@ -100,7 +100,7 @@ func (h *History) Scored(p *eval.Prequential, fields func() ([]codec.FieldCount,
 }
 
 // thin makes room for a point. The memory stays bounded because every other point
-// is dropped, and the points to come are twice as far apart.
+// is dropped, and later points are twice as far apart.
 func (h *History) thin() {
 	if len(h.points) < maxPoints {
 		return

@@ -16,19 +16,18 @@ import (
 )
 
 const (
-	// ImportanceExamples is how many of the latest examples Importance is computed on.
+	// ImportanceExamples is the number of latest examples that Importance is computed on.
 	ImportanceExamples = 500
 	mostWork           = 1e10 // multiplications: a second or two
-	mostFields         = 64   // fields, or features where there are no fields
+	mostFields         = 64   // fields, or features if there are no fields
 	mostRows           = 20
 )
 
 // Importance returns the permutation importance of fields or features (Breiman,
 // "Random forests", Machine Learning 45, 2001, section 10): how much accuracy the
-// model loses on the examples when the values of one field are exchanged between
-// them or, of a regression, how much the mean absolute error grows. It returns nil
-// if there are few examples or it would take long. Labels are ±1, class numbers or
-// targets.
+// model loses when the values of one field are permuted among the examples or, for a
+// regression, how much the mean absolute error grows. It returns nil if there are few
+// examples or it would take long. Labels are ±1, class numbers or targets.
 func Importance(p *predictor.Predictor, xs []stream.Vec, labels []float64) *page.Table {
 	names := featureFields(p, xs)
 	fields := slices.Compact(slices.Clone(names)) // the features of a field are adjacent

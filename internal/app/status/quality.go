@@ -16,7 +16,7 @@ const (
 	maxSeries  = 6   // of a chart
 	maxClasses = 12  // in the confusion matrix
 	maxName    = 60  // characters of text from outside
-	muchPSI    = .25 // above which a field has changed much, by common usage
+	muchPSI    = .25 // a PSI above it is commonly called a large change
 	// fewExamples are too few for a verdict on an accuracy.
 	fewExamples = 100
 )
@@ -102,8 +102,8 @@ func useless(w *eval.Window) bool {
 	return w.Examples >= fewExamples && w.Accuracy < max(w.Baseline.Majority, w.Baseline.NoChange)
 }
 
-// published returns the table of the trainer's own predictions beside those that
-// subscribers get.
+// published returns the table that compares the trainer's own predictions with the ones
+// that subscribers get.
 func (s *Snapshot) published() page.Table {
 	p := s.AsPublished
 	t := page.Table{
@@ -161,8 +161,8 @@ func (s *Snapshot) published() page.Table {
 	return t
 }
 
-// drifting tells changes of the stream that the learner found, which it has
-// already adapted to, from changes of the inputs, which somebody should look at.
+// drifting distinguishes changes of the stream that the learner found, and has already
+// adapted to, from changes of the inputs, which need attention.
 func (h *History) drifting(now *Snapshot, order []int) page.Answer {
 	a := page.Answer{Question: "Is it drifting?", Text: "no change found", Section: "drift"}
 	if n := len(h.changes); n > 0 {
@@ -220,7 +220,7 @@ func (s *Snapshot) prequential(points []point, changes []uint64) page.Chart {
 	return c
 }
 
-// byChange returns the indices of the fields, those that changed most first.
+// byChange returns the indices of the fields, the most changed first.
 func byChange(fields []codec.FieldCount) []int {
 	order := make([]int, len(fields))
 	for k := range order {
@@ -273,8 +273,8 @@ func (s *Snapshot) fields(order []int) page.Table {
 	return t
 }
 
-// confusion is the confusion matrix over the window. Less frequent classes of many
-// are one.
+// confusion is the confusion matrix over the window. If there are many classes, less
+// frequent ones are merged into one.
 type confusion struct {
 	names             []string
 	hits              [][]uint64 // by class and prediction

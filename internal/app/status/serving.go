@@ -28,8 +28,8 @@ type Serving struct {
 	scored, refused uint64
 }
 
-// Begin says which version of the program serves from now on, and what it scores.
-// decoder returns what reads the records, nil while that is not known.
+// Begin sets the version of the program that serves from now on, and what it scores.
+// decoder returns the decoder of the records, nil while that is not known.
 func (s *Serving) Begin(version, where string, decoder func() stream.Decoder) {
 	s.version, s.where, s.decoder, s.began = version, where, decoder, time.Now()
 }

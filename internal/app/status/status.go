@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// refresh bounds how often the engine is looked at: copying its curve costs more
-	// than a batch of records.
+	// refresh is the least time between two looks at the engine: copying its curve
+	// costs more than a batch of records.
 	refresh = time.Second
 	recent  = 8   // versions and refused records that are listed
 	maxWhy  = 600 // characters about a refused record
@@ -44,14 +44,14 @@ type Run struct {
 	failed          error
 }
 
-// About is what does not change during a run.
+// About has the facts that do not change during a run.
 type About struct {
 	Version, Learner  string
 	Topics            []string
 	ModelTopic, Model string
 }
 
-// view is what the page knows about the engine.
+// view is the page's view of the engine.
 type view struct {
 	counts   engine.Counts
 	queued   int64
@@ -123,8 +123,8 @@ func (r *Run) Failed(err error) {
 	r.failed = err
 }
 
-// Waiting says why there is no model although examples have come; "" if there is
-// one, or none is due.
+// Waiting says why there is no model although examples have come; "" if there is a
+// model, or none is due yet.
 func (r *Run) Waiting() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,7 +226,7 @@ func refusals(refused, n uint64) page.Answer {
 	return a
 }
 
-// age writes a time span to the precision that a person needs.
+// age formats a time span with the precision that people need.
 func age(now, then time.Time) string {
 	d := max(now.Sub(then), 0) // the clock may have been set back
 	switch {
@@ -238,7 +238,7 @@ func age(now, then time.Time) string {
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// Board is what a page shows of the aliases of its model.
+// Board is the part of a page about the aliases of its model.
 type Board struct {
 	Moves func() []modeltopic.Move // the known promotions, oldest first; nil is none
 	Admin bool                     // show the form that promotes
@@ -251,7 +251,7 @@ func (b *Board) moves() []modeltopic.Move {
 	return b.Moves()
 }
 
-// published is what a page knows about versions of the model.
+// published is a page's view of the published versions of the model.
 type published struct {
 	versions []stream.Update // the latest, newest first, without payloads
 	bytes    []int
@@ -265,7 +265,7 @@ func (p *published) add(u *stream.Update, bytes int) {
 	p.versions, p.bytes = slices.Insert(p.versions, 0, v)[:n], slices.Insert(p.bytes, 0, bytes)[:n]
 }
 
-// show adds what has been published to a page.
+// show adds the published versions to a page.
 func (p *published) show(to *page.Page, now time.Time, moves []modeltopic.Move) {
 	a := page.Answer{Question: "What is published?", Text: "nothing yet", Section: "published"}
 	s := page.Section{ID: "published", Title: "Published", Empty: "No version has been published yet."}
