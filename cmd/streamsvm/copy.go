@@ -46,7 +46,7 @@ func (o *topicFlags) check(c *cli.Call) error {
 	return nil
 }
 
-// open creates the topic, if asked to, and returns a producer.
+// open creates the topic, if partitions is not 0, and returns a producer.
 func (o *topicFlags) open(ctx context.Context, c *cli.Call, by kafkaio.Partitioner) (*kafkaio.Producer, error) {
 	if err := o.check(c); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ type copying struct {
 	topicFlags
 	files   fileio.Options
 	by      string
-	reading []string // names of flags about what is read
+	reading []string // names of flags about the input
 }
 
 // produce writes the files to the topic.
@@ -273,7 +273,7 @@ func pump(ctx context.Context, c *cli.Call, prog *progress, src stream.Source, p
 }
 
 // notThere adds the remedy to an error about a topic that does not exist, or that the
-// user may not see.
+// user may not write to.
 func notThere(err error, remedy string) error {
 	var unknown *kafkaio.UnknownTopicError
 	if errors.As(err, &unknown) && unknown.Partition < 0 {

@@ -270,7 +270,7 @@ func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 	return cfg, err
 }
 
-// learnFlags say what is learned, and how: everything that determines a state.
+// learnFlags say what to learn, and how: everything that determines a state.
 type learnFlags struct {
 	learner, preset, task, scale, tune string
 	classWeight, cost                  string

@@ -24,8 +24,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/version"
 )
 
-// server answers /metrics, /healthz, /readyz and /version, and what is added
-// to its mux before it is started.
+// server answers /metrics, /healthz, /readyz and /version, and the routes added to
+// its mux before it is started.
 type server struct {
 	mux    *http.ServeMux
 	panics prometheus.Counter // of handlers

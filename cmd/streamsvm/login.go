@@ -131,7 +131,7 @@ func (o *kafkaFlags) tokens(c *cli.Call, cfg kafkaio.Config) (oauth2.TokenSource
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if cfg.TLS != nil && cfg.TLS.RootCAs != nil {
-		// The certificate authority may be the one of the brokers, or the system's.
+		// Its certificate authority may be the brokers', or one of the system's.
 		transport.TLSClientConfig = cfg.TLS.Clone()
 		transport.TLSClientConfig.Certificates = nil
 		if pool, err := x509.SystemCertPool(); err == nil {

@@ -304,7 +304,7 @@ func (p *predict) followed() string {
 	return name
 }
 
-// what describes what is scored.
+// what describes the input to score.
 func (p *predict) what() string {
 	switch {
 	case len(p.topics) > 0:

@@ -58,7 +58,7 @@ func (p *predict) startShadow(ctx context.Context, from, ends stream.Offsets) (w
 	if p.untilEnd {
 		s.until = ends
 	} else {
-		s.modelFlags.wait = -1 // somebody may be promoted to it
+		s.modelFlags.wait = -1 // a version may be promoted to it later
 	}
 	ended := make(chan struct{})
 	own, cancel := context.WithCancelCause(ctx)

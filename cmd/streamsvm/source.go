@@ -20,7 +20,7 @@ import (
 // services wait forever. Tests shorten it.
 var patience = 30 * time.Second
 
-// sourceFlags say what is read from a cluster, and how.
+// sourceFlags say what to read from a cluster, and how.
 type sourceFlags struct {
 	topics            []string
 	partitions        []int32

@@ -217,7 +217,7 @@ func (t *train) confirm() error {
 	return nil
 }
 
-// isTerminal reports whether f is a terminal, at which somebody can answer a question.
+// isTerminal reports whether f is a terminal, where a user can answer a question.
 // Tests replace it.
 var isTerminal = func(f any) bool {
 	file, ok := f.(*os.File)

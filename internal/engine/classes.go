@@ -174,8 +174,8 @@ func (e *Engine) setPrediction(p *prediction, i int) {
 	p.f = float64(algos.Largest(p.scores))
 }
 
-// addClasses adds classes to the learner up to that of x. This changes the model,
-// so pending predictions are made first.
+// addClasses adds classes to the learner, up to the class of x. This changes the
+// model, so pending predictions are made first.
 func (e *Engine) addClasses(ctx context.Context, x *stream.Example) error {
 	e.resolvePredictions()
 	l, ok := e.learner.(algos.ClassAdder)

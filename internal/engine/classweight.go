@@ -129,8 +129,8 @@ const (
 	// updateEvery is the number of labels between updates of the weights.
 	updateEvery = 64
 	// recentLabels is the number of newest labels whose class frequencies are
-	// compared with those of all labels, unless the window of the measures is
-	// smaller.
+	// compared with the frequencies among all labels, unless the window of the
+	// measures is smaller.
 	recentLabels = 1000
 )
 

@@ -2,7 +2,7 @@
 // labels, test-then-train evaluation, snapshots and publication. Package trainer is
 // its public face.
 //
-// Engine decides what is learned. It is a state machine without goroutines, clocks
+// Engine does the learning. It is a state machine without goroutines, clocks
 // or I/O, so that equal streams give equal bits. Run feeds an Engine from a source
 // through a bounded queue, and takes its snapshots to the checkpoint store and the
 // model topic.
@@ -432,7 +432,7 @@ func (e *Engine) start(ctx context.Context) error {
 		scaled[i] = &c
 	}
 	// There may be more classes, whose labels still wait in the join. The
-	// learner starts with those of the warm-up; work adds the others as they come.
+	// learner starts with the warm-up's classes; work adds the others as they come.
 	if e.classes != nil {
 		for _, x := range e.warm {
 			if x.Labelled {

@@ -264,7 +264,7 @@ func (e *Engine) answerUnlabelled(p *prediction, x *stream.Example) {
 }
 
 // score updates the prequential measures from the labelled examples of xs. Examples
-// that did not wait are predicted by the present model, in one call.
+// that did not wait are predicted by the current model, in one call.
 func (e *Engine) score(xs []*stream.Example, preds []prediction) {
 	e.vecs = e.vecs[:0]
 	for i := range xs {

@@ -264,7 +264,7 @@ type run struct {
 	saved chan error // one for each job, closed at the end
 	// persisted is closed when the persisting goroutine ends.
 	persisted chan struct{}
-	current   *job // the one under way, or nil
+	current   *job // the current job, or nil
 
 	deltas     deltas // used on the persisting goroutine
 	persisting string // what that goroutine is doing, for crash reports
@@ -329,8 +329,8 @@ func (r *run) loop(ctx context.Context) error {
 				return err
 			}
 		case <-tick.C:
-			// The stream is idle: finish pending work, so that what is published
-			// and displayed is current.
+			// The stream is idle: finish pending work, so that publications and
+			// displays are current.
 			r.doing = "learning"
 			if err := r.e.Settle(r.after); err != nil {
 				return err
