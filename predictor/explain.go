@@ -38,7 +38,8 @@ const maxExplained = events.MaxFields
 //
 // For a linear model, Value is the weight times the difference between the preprocessed
 // value and the preprocessed mean, and the contributions sum to the score minus
-// Prediction.Constant. Interactions in other models count in several contributions or none.
+// Prediction.Constant. In other models, an interaction between fields counts in several
+// contributions or in none.
 func (s *Scorer) Explain(record []byte) ([]Contribution, error) {
 	p, err := s.one(record, Batch{Contributions: math.MaxInt})
 	if err == nil && p.Contributions == nil {

@@ -146,9 +146,9 @@ func (p *Predictor) Predict(x stream.Vec) float64 {
 	return p.Label(p.Decision(x))
 }
 
-// Costs returns the cost of predicting another class, by true class, of two the negative
-// one first; nil unless the trainer was given costs. Predicted labels then have the least
-// expected cost, as soon as probabilities are known.
+// Costs returns the cost of predicting another class, by true class, with the negative one
+// of two first; nil unless the trainer was given costs. Predicted labels then have the
+// least expected cost, as soon as probabilities are known.
 func (p *Predictor) Costs() []float64 { return slices.Clone(p.pipe.Costs) }
 
 // Label turns a decision into a prediction.

@@ -7,9 +7,9 @@
 // choice: it uses the learner adaptive, scales the features, and tunes the options
 // left open on the first examples.
 //
-// What is learned is a function of the options and the sequence of records alone.
-// It is the same to the bit whether records arrive live or are replayed, in one run
-// or with any number of restarts in between.
+// The state is a function of the options and the sequence of records alone. It is the
+// same to the bit whether records arrive live or are replayed, in one run or with any
+// number of restarts in between.
 //
 // The API is stable.
 package trainer

@@ -44,7 +44,7 @@ func (o *modelTopicFlags) wanted(c *cli.Call) bool {
 	return o.topic != "" && (len(c.Args) == 0 || c.Origin("model-topic").Source == cli.FromFlag)
 }
 
-// read returns what the topic holds, at least one model.
+// read returns the contents of the topic, at least one model.
 func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*modeltopic.Contents, error) {
 	return o.readVersion(ctx, c, 0)
 }

@@ -37,7 +37,7 @@ type progress struct {
 	version     atomic.Uint64 // of the model; 0 for none
 	mu          sync.Mutex
 	src         stream.Source // source of the records; nil if its size is unknown
-	bounded     bool          // src stops at the present ends of its topics
+	bounded     bool          // src stops at the current ends of its topics
 	unit        string        // what is counted
 	total       uint64        // how many there are; 0 if src knows
 	begin, last mark          // at the start, and at the latest line
@@ -63,7 +63,7 @@ type mark struct {
 // refresh is the least time between two looks at an engine.
 const refresh = 200 * time.Millisecond
 
-// startProgress prints the line that says what a command does.
+// startProgress prints the line that says what a command does, and starts reporting.
 func startProgress(c *cli.Call, format string, args ...any) *progress {
 	p := &progress{c: c, now: time.Now, stopped: func() {}, unit: "records"}
 	p.begin.at = p.now()
@@ -122,8 +122,8 @@ func say(c *cli.Call, format string, args ...any) {
 
 func (p *progress) live() bool { return p.c.Live != nil && !p.c.JSONLog }
 
-// reads sets what the records come from. bounded is for topics that are read to their
-// present ends.
+// reads sets the source of the records. bounded is for topics that are read to their
+// current ends.
 func (p *progress) reads(src stream.Source, bounded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -58,10 +58,10 @@ func (o *refuseFlags) Dead(why *stream.RecordError) {
 	}
 }
 
-// explain adds to an error about a stream that does not match the flags what to do
-// about it. It returns other errors, and nil, as they are. doctor is the command that
-// examines the records, "" if there is none; again says what is needed besides a
-// changed flag to read the stream from its beginning.
+// explain adds advice to an error about a stream that does not match the flags. It
+// returns other errors, and nil, as they are. doctor is the command that examines the
+// records, "" if there is none; again says what is needed besides a changed flag to
+// read the stream from its beginning.
 func (o *refuseFlags) explain(err error, co *codecFlags, doctor, again string) error {
 	var dead *stream.DeadError
 	var one *stream.OneLabelError

@@ -349,8 +349,7 @@ func (t *train) job() (trainer.Job, error) {
 	return job, nil
 }
 
-// failed adds to an error what to do about it in terms of flags, and gives it its
-// exit code.
+// failed adds advice to an error, in terms of flags, and gives it its exit code.
 func (t *train) failed(err error) error {
 	var foreign *trainer.ForeignModelError
 	var replaced *trainer.TopicReplacedError

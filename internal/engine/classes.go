@@ -24,8 +24,8 @@ const DefaultMaxClasses = 64
 type classes struct {
 	list   []string // stream.Example.Class, by number
 	number map[string]int
-	listed int // how many come from the signature, first in list
-	known  int // how many the learner knows, first in list
+	listed int // number of classes from the signature; they come first in list
+	known  int // number of classes known to the learner; they come first in list
 }
 
 func newClasses(sig *codec.Signature, most int) (*classes, error) {

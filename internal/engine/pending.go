@@ -17,7 +17,7 @@ import (
 // examples, so its current prediction would not have been available in time. Therefore
 // a prediction is kept with each waiting example.
 
-// prediction is what the model predicted for an example: the decision or, with more
+// prediction is the model's prediction for an example: the decision or, with more
 // than two classes, the number of the predicted class and the scores of all classes
 // known then.
 type prediction struct {

@@ -285,8 +285,8 @@ func (r *run) do(j *job) error {
 	return nil
 }
 
-// store stores the snapshot of a job. With a single transaction for everything, it also
-// publishes u and writes the answers; u may be nil.
+// store stores the snapshot of a job. With SaveAndPublish it also publishes u, which may
+// be nil, and writes the answers, all in one transaction.
 func (r *run) store(j *job, u *stream.Update) error {
 	if r.Confirm != nil {
 		if err := r.Confirm(r.after); err != nil {

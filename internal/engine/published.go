@@ -77,7 +77,7 @@ func (e *Engine) readBack(u *stream.Update) *promote.PublishedVersion {
 	return v
 }
 
-// adopt starts measuring version v of a live run; nothing happens if v is nil.
+// adopt starts measuring version v of a live run. It ignores nil.
 func (e *Engine) adopt(v *promote.PublishedVersion) {
 	if v == nil || e.cfg.PublishEvery > 0 {
 		return

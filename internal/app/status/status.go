@@ -138,7 +138,7 @@ func (r *Run) waiting() string {
 	return "no model yet: " + r.view.oneLabel.Seen()
 }
 
-// behind returns the number of records that have not been learned.
+// behind returns the number of records that have not been learned from.
 func (r *Run) behind() int64 {
 	n := r.view.queued
 	if l, ok := r.src.(stream.Lagger); ok {
