@@ -32,9 +32,8 @@ const maxExplained = events.MaxFields
 // It works for every model, by occlusion: each field in turn is replaced by a neutral
 // value. A number becomes its mean, since a model of scaled numbers takes it for 0. A
 // category, text or time has no mean, and its most frequent value would carry information,
-// so none of its features is set. For a missing value the contribution is the effect of
-// its absence. A feature of a vector becomes its mean, if the model or its preprocessing
-// knows it, otherwise 0.
+// so none of its features is set. A missing value contributes the effect of its absence.
+// A feature of a vector becomes its mean, if the model or its preprocessing knows it, or 0.
 //
 // For a linear model, Value is the weight times the difference between the preprocessed
 // value and the preprocessed mean, and the contributions sum to the score minus
