@@ -1,15 +1,15 @@
 // Package kafkaio reads and writes records on Apache Kafka: a Source, a
-// Producer, and what both need to know of topics. Models on Kafka are in package
+// Producer, and the topic metadata that both need. Models on Kafka are in package
 // modeltopic.
 //
 // The position of a Source belongs to the checkpoint of the program that
-// reads. So it is in no consumer group: partitions are fetched one by one
-// from the offsets given, nothing is skipped silently, and a group, if one is
-// named, is only told about progress. A Session is for programs without a
-// checkpoint: a member of a group, which keeps the positions.
+// reads. So a Source joins no consumer group: it fetches partitions one by one
+// from the given offsets, skips nothing silently, and only reports its progress
+// to a group, if one is named. A Session is for programs without a checkpoint:
+// it is a member of a group, which keeps the positions.
 //
-// The API may change, apart from Config and SourceOptions, which package trainer
-// takes.
+// The API may change, except Config and SourceOptions, which package trainer
+// uses.
 package kafkaio
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/reach"
 )
 
-// Config says how to reach a cluster. It holds secrets in TLS and SASL and
+// Config is how to reach a cluster. It holds secrets in TLS and SASL and
 // must not be logged.
 type Config struct {
 	// Brokers are host:port addresses of at least one broker of the cluster.
@@ -44,17 +44,17 @@ type Config struct {
 	TLS *tls.Config
 	// SASL, if not nil, authenticates connections.
 	SASL sasl.Mechanism
-	// Dial, if not nil, opens all connections, in place of a net.Dialer: through a
-	// proxy, say, or on a simulated network. TLS is added to what it returns.
+	// Dial, if not nil, opens all connections in place of a net.Dialer, e.g. through a
+	// proxy or on a simulated network. TLS is added to the connection it returns.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Log receives changes of state, not progress; nil is slog.Default().
 	Log *slog.Logger
-	// RequestTimeout bounds every request beyond the time a broker is asked to
-	// wait, so that a broker that hangs is noticed; 0 is 10 s.
+	// RequestTimeout bounds every request, in addition to the time that a broker may
+	// wait, so that a hanging broker is noticed; 0 is 10 s.
 	RequestTimeout time.Duration
 }
 
-// client is a connection pool of its own for one reader or writer.
+// client is a separate connection pool for one reader or writer.
 type client struct {
 	*kafka.Client
 	transport *transport
@@ -114,15 +114,14 @@ func (c Config) open(topics []string) (*client, error) {
 
 // transport is kafka-go's, which does not renew sessions (KIP-368): when one ends,
 // with its token or after connections.max.reauth.ms, the broker closes the
-// connection at the next request. All that is requested through it may be
-// requested twice.
+// connection at the next request. So any request through it may be sent twice.
 type transport struct{ kafka.Transport }
 
 // RoundTrip implements kafka.RoundTripper.
 func (t *transport) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
 	resp, err := t.Transport.RoundTrip(ctx, addr, req)
 	if t.SASL != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
-		t.CloseIdleConnections() // their sessions are as old
+		t.CloseIdleConnections() // their sessions are just as old
 		return t.Transport.RoundTrip(ctx, addr, req)
 	}
 	return resp, err
@@ -130,13 +129,13 @@ func (t *transport) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Requ
 
 func (c *client) close() { c.transport.CloseIdleConnections() }
 
-// refused returns why no broker can be used, if that is something that waiting
-// will not change, and nil if not. kafka-go shows it as a closed connection.
+// refused returns why no broker can be used if waiting will not change that, and nil
+// otherwise. kafka-go reports it as a closed connection.
 func (c *client) refused(ctx context.Context) error {
 	if e := c.fault(ctx); e == nil || !e.Refused {
 		return nil
 	}
-	// A broker that dies during the look closes a connection too, but only once.
+	// A broker that dies during the check closes a connection too, but only once.
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Second):
@@ -173,9 +172,9 @@ func (c Config) reach() reach.Config {
 	return reach.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL, Dial: c.Dial, Timeout: c.RequestTimeout}
 }
 
-// OAuthBearer returns the mechanism OAUTHBEARER (RFC 7628). Every connection asks
-// for a token: a source should keep those that are still valid, as
-// oauth2.ReuseTokenSource does. Extensions, if there are any, are sent with it.
+// OAuthBearer returns the mechanism OAUTHBEARER (RFC 7628). Every connection requests
+// a token: a source should cache tokens that are still valid, as oauth2.ReuseTokenSource
+// does. Extensions, if there are any, are sent with it.
 func OAuthBearer(tokens oauth2.TokenSource, extensions map[string]string) sasl.Mechanism {
 	return reach.OAuth{Source: tokens, Extensions: extensions}
 }
@@ -186,20 +185,20 @@ func ScramSHA256(user, password string) sasl.Mechanism {
 	return reach.Franz{Mechanism: scram.Auth{User: user, Pass: password}.AsSha256Mechanism()}
 }
 
-// ScramSHA512 returns the mechanism SCRAM-SHA-512, otherwise as ScramSHA256.
+// ScramSHA512 returns the mechanism SCRAM-SHA-512, otherwise like ScramSHA256.
 func ScramSHA512(user, password string) sasl.Mechanism {
 	return reach.Franz{Mechanism: scram.Auth{User: user, Pass: password}.AsSha512Mechanism()}
 }
 
-// ReachError says why no broker can be used: the two sides do not agree, which waiting
-// will not change, or none has answered for as long as was to be waited. It holds no
-// secret.
+// ReachError says why no broker can be used: either the two sides disagree, which
+// waiting will not change, or none has answered within the allowed time. It holds
+// no secret.
 type ReachError struct {
 	Broker string
-	// Step is what has failed: resolve, connect, tls, protocol, sasl or use.
+	// Step is the step that failed: resolve, connect, tls, protocol, sasl or use.
 	Step string
-	// Reason says in words what is wrong, Remedy, which may be empty, what to do
-	// about it.
+	// Reason describes the failure in words; Remedy, which may be empty, says what to
+	// do about it.
 	Reason, Remedy string
 	Err            error
 }
@@ -243,7 +242,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Permanent reports whether err will not go away by trying again: the broker
+// Permanent reports whether trying again will not help against err: the broker
 // answered, and the answer is a refusal.
 func Permanent(err error) bool {
 	var ke kafka.Error

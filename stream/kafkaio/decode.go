@@ -11,9 +11,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// arena hands out memory for keys and values from blocks. A block lives as
-// long as any record that points into it, so it is kept small; what is large
-// gets memory of its own.
+// arena allocates memory for keys and values in blocks. A block lives as long
+// as any record that points into it, so it is kept small; large values get
+// memory of their own.
 type arena struct{ free []byte }
 
 const (
@@ -54,13 +54,13 @@ type decoder struct {
 	arena     arena
 }
 
-// decoded is the content of one response.
+// decoded is the decoded content of one response.
 type decoded struct {
 	recs []stream.Record
 	// next is the offset after the last record seen, delivered or not, but at
-	// least the one asked for.
+	// least the requested one.
 	next int64
-	// before counts the records below the offset asked for.
+	// before counts the records below the requested offset.
 	before int
 	// batches is the number of batches in the response, base the first one's base
 	// offset.
@@ -80,8 +80,8 @@ func (d *decoder) decode(p *fetch.ResponsePartition, from, stop int64, recs []st
 		return out, nil
 	}
 	out.batches = len(set.Records)
-	// aborted maps a producer to the first offsets of its aborted transactions
-	// in this response, open to the ones whose records are being dropped.
+	// aborted maps a producer to the first offsets of its aborted transactions in this
+	// response, drop (below) to the producers whose records are being dropped.
 	aborted := map[int64][]int64{}
 	if d.committed {
 		for _, t := range p.AbortedTransactions {

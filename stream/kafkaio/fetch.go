@@ -34,9 +34,9 @@ type partitionFetcher struct {
 	// Guarded by Source.mu.
 	next  int64 // the offset to fetch next
 	stop  int64 // read only offsets below
-	end   int64 // as last reported
+	end   int64 // as last reported by a broker
 	queue []fetchResponse
-	spare [][]stream.Record // of delivered responses, to be reused
+	spare [][]stream.Record // of delivered responses, for reuse
 	since time.Time         // down since; zero: up
 	// emptyResponses counts consecutive responses without a batch before the end.
 	emptyResponses int
@@ -45,8 +45,8 @@ type partitionFetcher struct {
 
 const emptyMax = 3
 
-// fetchResponse is a decoded fetch response. recs[:pos] are delivered. In a queue it has
-// records left, except while it is being taken.
+// fetchResponse is a decoded fetch response. recs[:pos] are delivered. A queued response
+// has records left, except while it is being taken.
 type fetchResponse struct {
 	recs []stream.Record
 	pos  int
@@ -80,7 +80,7 @@ func (p *partitionFetcher) pop() {
 	p.queue[len(p.queue)-1] = fetchResponse{}
 	p.queue = p.queue[:len(p.queue)-1]
 	if len(p.spare) < queueMax {
-		clear(recs) // or the arena's blocks would live on
+		clear(recs) // or the arena's blocks would stay alive
 		p.spare = append(p.spare, recs[:0])
 	}
 	select {
@@ -196,7 +196,7 @@ func (s *Source) accept(p *partitionFetcher, out decoded, end int64, sent mark) 
 		s.merge.fetched(p, out.recs, sent, time.Now())
 	}
 	s.mu.Unlock()
-	s.notify() // even without records: an Ordered source may go on for knowing that there are none
+	s.notify() // even without records: knowing that there are none may let an Ordered source continue
 }
 
 // endOf is the offset up to which records may be delivered.
@@ -207,8 +207,8 @@ func (s *Source) endOf(resp *fetch.ResponsePartition) int64 {
 	return resp.HighWatermark
 }
 
-// fetch sends one request for one partition. It is what kafka.Client.Fetch
-// does, but keeps the list of aborted transactions.
+// fetch sends one request for one partition. It works like kafka.Client.Fetch,
+// but keeps the list of aborted transactions.
 func (s *Source) fetch(p *partitionFetcher, from int64, wait time.Duration) (*fetch.ResponsePartition, error) {
 	ctx, cancel := s.c.request(s.ctx, wait)
 	defer cancel()
@@ -252,10 +252,10 @@ func (s *Source) fetch(p *partitionFetcher, from int64, wait time.Duration) (*fe
 	return rp, nil
 }
 
-// skipGap returns the next offset that can exist when a batch with this base
-// offset was the answer at from but holds no record from there on: compaction
-// removed the last records of a batch. The answer does not say where the batch
-// ends, so that is searched for, first by doubling steps, then by bisection.
+// skipGap returns the next offset that can exist when the response at from is a
+// batch with this base offset that holds no record from there on: compaction
+// removed its last records. The response does not say where the batch ends, so
+// skipGap searches for the end, first by doubling steps, then by bisection.
 func (s *Source) skipGap(p *partitionFetcher, from, end, base int64) (int64, error) {
 	same := func(at int64) (bool, error) {
 		resp, err := s.fetch(p, at, 0)
@@ -290,7 +290,7 @@ func (s *Source) skipGap(p *partitionFetcher, from, end, base int64) (int64, err
 	return lo + 1 + int64(n), nil
 }
 
-// checkRange asks the leader whether from really is out of range, and applies
+// checkRange checks with the leader whether from really is out of range, and applies
 // the policy if so.
 func (s *Source) checkRange(p *partitionFetcher, from int64) (int64, error) {
 	ctx, cancel := s.c.request(s.ctx, 0)
@@ -301,13 +301,13 @@ func (s *Source) checkRange(p *partitionFetcher, from int64) (int64, error) {
 	}
 	b := bs[p.id]
 	if from >= b.first && from <= b.end {
-		return from, errors.New("the broker calls an offset out of range that it has") // in between: try again
+		return from, errors.New("the broker calls an offset out of range that it has") // it changed in between: try again
 	}
 	return s.outOfRange(p.id, from, b)
 }
 
-// isDown notes that p got no usable response and reports whether that has been so
-// for too long.
+// isDown records that p got no usable response and reports whether this has lasted
+// too long.
 func (s *Source) isDown(p *partitionFetcher, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,7 +320,7 @@ func (s *Source) isDown(p *partitionFetcher, err error) bool {
 	return s.opt.MaxDown > 0 && time.Since(p.since) > s.opt.MaxDown
 }
 
-// isUp notes that p got a response. s.mu is held.
+// isUp records that p got a response. s.mu is held.
 func (s *Source) isUp(p *partitionFetcher) {
 	if p.since.IsZero() {
 		return

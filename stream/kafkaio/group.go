@@ -10,8 +10,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Group keeps positions in a consumer group, for programs that have no
-// checkpoint. It is no member of the group, and the group must have none: one
+// Group keeps positions in a consumer group, for programs without a checkpoint.
+// It is not a member of the group, and the group must have no members: one
 // program at a time uses it. A broker forgets positions that have not been
 // committed for offsets.retention.minutes (7 days).
 type Group struct {
@@ -20,10 +20,10 @@ type Group struct {
 	maxDown time.Duration
 }
 
-// Position is one that a group keeps.
+// Position is a position that a group keeps.
 type Position struct {
 	Next int64  // offset of the next record to read
-	Note string // what Commit was given
+	Note string // the note passed to Commit
 }
 
 // OpenGroup does not use the network yet. maxDown is as in SourceOptions, for
@@ -42,9 +42,9 @@ func OpenGroup(cfg Config, name string, maxDown time.Duration) (*Group, error) {
 // Close ends the connections.
 func (g *Group) Close() { g.c.close() }
 
-// Committed returns the positions of those partitions for which there is one.
-// It waits for the group's coordinator, which the first group of a cluster
-// takes seconds to get.
+// Committed returns the positions of those partitions that have one. It waits
+// for the group's coordinator; the first group of a cluster takes seconds to
+// get one.
 func (g *Group) Committed(ctx context.Context, ps []stream.Partition) (map[stream.Partition]Position, error) {
 	req := &kafka.OffsetFetchRequest{GroupID: g.name, Topics: map[string][]int{}}
 	for _, p := range ps {
@@ -108,7 +108,7 @@ func (g *Group) Commit(ctx context.Context, o stream.Offsets, note string) error
 	return nil
 }
 
-// commit asks the group's coordinator once.
+// commit sends one request to the group's coordinator.
 func (c *client) commit(ctx context.Context, group string, o stream.Offsets, note string) error {
 	req := &kafka.OffsetCommitRequest{GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{}}
 	for _, p := range o.Partitions() {

@@ -9,7 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// merger is the state of the ordered merge; Source describes what it does. The
+// merger is the state of the ordered merge; Source describes the order. The
 // source's mutex guards it.
 type merger struct {
 	lateness time.Duration
@@ -19,7 +19,7 @@ type merger struct {
 	last     int64               // largest timestamp delivered, ms
 }
 
-// mark says how much was known when a fetch was sent: the largest timestamp
+// mark is the state of knowledge when a fetch was sent: the largest timestamp
 // fetched until then, and the time.
 type mark struct {
 	newest int64
@@ -31,7 +31,7 @@ type orderState struct {
 	ts int64 // timestamp of the next record
 	// clear is the mark of the newest fetch that reached the partition's end.
 	clear mark
-	// seen says when the log was first seen to reach which end, in increasing
+	// seen lists when the log was first seen to reach which end, in increasing
 	// order; entries below the next record are dropped.
 	seen []seen
 }
@@ -47,7 +47,7 @@ func newMerger(lateness time.Duration) merger {
 
 func (m *merger) mark() mark { return mark{m.newest, time.Now()} }
 
-// millis is the timestamp a record is ordered by; one without comes first.
+// millis is the timestamp by which a record is ordered; a record without one comes first.
 func millis(r *stream.Record) int64 {
 	if r.Time.IsZero() {
 		return -1
@@ -55,7 +55,7 @@ func millis(r *stream.Record) int64 {
 	return r.Time.UnixMilli()
 }
 
-// fetched notes a response, whose records are in the queue of p already.
+// fetched processes a response whose records are already in the queue of p.
 func (m *merger) fetched(p *partitionFetcher, recs []stream.Record, sent mark, now time.Time) {
 	for i := range recs {
 		m.newest = max(m.newest, millis(&recs[i]))
@@ -72,8 +72,8 @@ func (m *merger) fetched(p *partitionFetcher, recs []stream.Record, sent mark, n
 	}
 }
 
-// passes reports whether the candidate, p's next record, may go although q has
-// nothing to deliver.
+// passes reports whether the candidate, p's next record, may be delivered although q
+// has nothing to deliver.
 func (m *merger) passes(p, q *partitionFetcher, bounded bool) bool {
 	if bounded {
 		return q.done()
@@ -97,7 +97,7 @@ func (o *orderState) appeared(offset int64) time.Time {
 	return o.seen[0].at
 }
 
-// takeOrdered appends the records whose turn it is. s.mu is held.
+// takeOrdered appends the records that are next in the order. s.mu is held.
 func (s *Source) takeOrdered(dst []stream.Record) []stream.Record {
 	m := &s.merge
 	for n := 0; n < s.most && len(m.heads) > 0; n++ {
@@ -136,7 +136,7 @@ func (p *partitionFetcher) setHead() {
 	p.order.ts = millis(&a.recs[a.pos])
 }
 
-// push enters p, which has got its first record.
+// push enters p, which just got its first record, into the heads.
 func (m *merger) push(p *partitionFetcher) {
 	p.setHead()
 	m.enter(p)
@@ -147,8 +147,8 @@ func (m *merger) enter(p *partitionFetcher) {
 	m.heads = slices.Insert(m.heads, i, p)
 }
 
-// advance puts the first partition, whose record has been taken, where its next
-// record belongs, or out of the list.
+// advance moves the first partition, whose record has been taken, to the place of its
+// next record, or out of the list.
 func (m *merger) advance() {
 	p := m.heads[0]
 	if !p.empty() {

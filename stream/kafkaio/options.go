@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// StartAt says where the first start begins.
+// StartAt is the position of the first start.
 type StartAt string
 
 // The start positions.
@@ -21,48 +21,48 @@ const (
 	StartTimestamp StartAt = "timestamp" // the first record that is not older than StartTime
 )
 
-// OutOfRange says what to do when the next offset to read does not exist any
-// more (retention) or not yet (a topic that was created again, or a broker that
-// lost records).
+// OutOfRange is the policy when the next offset to read no longer exists
+// (retention) or does not exist yet (a topic that was created again, or a broker
+// that lost records).
 type OutOfRange string
 
 // The policies for offsets out of range. All but OutOfRangeFail lose or repeat
 // examples.
 const (
 	OutOfRangeFail     OutOfRange = "fail"     // stop with a *RangeError; the default
-	OutOfRangeEarliest OutOfRange = "earliest" // go on at the oldest record that is kept
-	OutOfRangeLatest   OutOfRange = "latest"   // go on after the newest record
+	OutOfRangeEarliest OutOfRange = "earliest" // continue at the oldest record that is kept
+	OutOfRangeLatest   OutOfRange = "latest"   // continue after the newest record
 )
 
-// Merge says in which order records of different partitions are delivered.
-// The order inside a partition is always that of the log.
+// Merge is the order in which records of different partitions are delivered.
+// Inside a partition it is always the order of the log.
 type Merge string
 
 // The merge modes.
 const (
 	// MergeArrival delivers what comes first; the default.
 	MergeArrival Merge = "arrival"
-	// MergeOrdered delivers, of the next records of all partitions, the one with
-	// the smallest (timestamp, topic, partition).
+	// MergeOrdered delivers the record with the smallest (timestamp, topic, partition)
+	// among the next records of all partitions.
 	MergeOrdered Merge = "ordered"
 )
 
-// SourceOptions of NewSource.
+// SourceOptions are the options of NewSource.
 type SourceOptions struct {
 	Config
 
 	// Topics to read, at least one.
 	Topics []string
 	// Partitions restricts a topic to the partitions listed; topics not in the
-	// map are read completely, with partitions added later.
+	// map are read completely, including partitions added later.
 	Partitions map[string][]int32
 
-	// Offsets are the positions of the checkpoint: where they name a partition,
-	// reading goes on there. A partition they do not name starts at earliest if
-	// they name another one of its topic, since it must have been added in the
-	// meantime, and at Start if not.
+	// Offsets are the positions of the checkpoint. A partition that they name
+	// continues there. A partition that they do not name starts at earliest if they
+	// name another one of its topic, since it must have been added in the meantime,
+	// and otherwise at Start.
 	Offsets stream.Offsets
-	// Start is the first start's position, StartTime its time for StartTimestamp.
+	// Start is the first start's position, StartTime the time for StartTimestamp.
 	Start     StartAt
 	StartTime time.Time
 	// OutOfRange is the policy for positions that do not exist.
@@ -75,35 +75,35 @@ type SourceOptions struct {
 	Lateness time.Duration
 
 	// UntilEnd ends the stream, with io.EOF, at the ends that the partitions
-	// have when the source is made.
+	// have when the source is created.
 	UntilEnd bool
 	// StopAt, if not nil, ends the stream at these offsets instead; a partition
 	// it does not name is not read.
 	StopAt stream.Offsets
 
-	// FetchMaxBytes is how much one request asks of a partition, in bytes on
-	// the wire; 0 is 1 MiB. At most three such answers are held per partition:
-	// one being delivered, one waiting, one on the way.
+	// FetchMaxBytes is the size that one request asks of a partition, in bytes on
+	// the wire; 0 is 1 MiB. At most three such responses are held per partition:
+	// one being delivered, one waiting, one in flight.
 	FetchMaxBytes int
 	// MaxBuffered bounds the sum over all partitions in bytes on the wire by
-	// making FetchMaxBytes smaller (not below 16 KiB, and a batch that is larger
-	// comes whole); 0 is 256 MiB.
+	// reducing FetchMaxBytes (not below 16 KiB, and a larger batch comes whole);
+	// 0 is 256 MiB.
 	MaxBuffered int
-	// MaxWait is how long a broker may hold an answer when there is nothing
+	// MaxWait is how long a broker may delay a response when there is nothing
 	// new; 0 is 500 ms.
 	MaxWait time.Duration
-	// Rate is the most records a second that are delivered, over more than a tenth
-	// of a second; 0 is as many as there are. What is fetched ahead waits.
+	// Rate is the maximum number of records delivered per second, averaged over at
+	// least a tenth of a second; 0 is no limit. What is fetched ahead waits.
 	Rate float64
 	// MaxDown ends the stream with an error when a partition has not answered
-	// for so long; 0 waits forever.
+	// for this long; 0 waits forever.
 	MaxDown time.Duration
-	// TopicWait is how long a topic that does not exist is waited for before
-	// that is an error; 0 not at all, negative forever.
+	// TopicWait is how long to wait for a topic that does not exist before
+	// returning an error; 0 is not at all, negative forever.
 	TopicWait time.Duration
-	// Discover is the interval of looking for added partitions; 0 is 10 s.
+	// Discover is the interval between searches for added partitions; 0 is 10 s.
 	Discover time.Duration
-	// Group is told by Commit how far the consumer has come; empty for none.
+	// Group is the consumer group to which Commit reports progress; empty for none.
 	Group string
 }
 
@@ -183,7 +183,7 @@ func (o *SourceOptions) Validate() error {
 // RangeError says that the next offset to read does not exist.
 type RangeError struct {
 	Partition stream.Partition
-	// Offset is the one asked for; the partition has First up to, but not
+	// Offset is the requested one; the partition has First up to, but not
 	// including, End.
 	Offset, First, End int64
 }

@@ -24,9 +24,9 @@ type Partitioner func(r *stream.Record, n int) int32
 // Explicit sends a record to the partition it names.
 func Explicit(r *stream.Record, _ int) int32 { return r.Partition }
 
-// ByKey sends records of equal keys to the same partition, the one that Java's
-// default partitioner chooses (murmur2), and records without a key in turn to
-// all. A Producer needs one of its own.
+// ByKey sends records with equal keys to the same partition, the one that Java's
+// default partitioner chooses (murmur2), and distributes records without a key
+// round robin. Each Producer needs its own.
 func ByKey() Partitioner {
 	var all []int
 	turn := -1
@@ -42,34 +42,33 @@ func ByKey() Partitioner {
 	}
 }
 
-// ProducerOptions of NewProducer.
+// ProducerOptions are the options of NewProducer.
 type ProducerOptions struct {
 	Config
 	// Partition chooses the partitions; nil is ByKey().
 	Partition Partitioner
-	// BatchBytes bounds what is on its way to a partition, and with it a batch
-	// before compression, unless a single record is larger; 0 is 512 KiB. A
-	// topic's max.message.bytes must allow it.
+	// BatchBytes bounds the data in flight to a partition, and so a batch before
+	// compression, unless a single record is larger; 0 is 512 KiB. A topic's
+	// max.message.bytes must allow it.
 	BatchBytes int
-	// MaxDown ends producing with an error when a record has not been taken for
-	// so long; 0 waits forever.
+	// MaxDown ends producing with an error when a record has not been accepted
+	// for this long; 0 waits forever.
 	MaxDown time.Duration
 }
 
 // Producer writes records. A batch counts as written when all in-sync replicas
 // have it. Batches carry a producer id and sequence numbers, so that a batch
-// that is sent again, because its answer was lost, is stored once, also after a
-// restart of the broker. A record can still be there twice
-//   - when the program that produces sends it twice, e.g. after a crash of its
-//     own;
+// that is sent again because its answer was lost is stored only once, even after
+// a restart of the broker. A record can still be stored twice
+//   - when the producing program sends it twice, e.g. after a crash of its own;
 //   - when the broker ends without having answered, and the batch's timestamps
-//     are older than its producer.id.expiration.ms (1 day): restarting, Apache
-//     Kafka goes by timestamps to decide which producers to remember, and takes
-//     a batch of one that it has forgotten;
-//   - when the broker has lost what it knew of the producer and says so, which
-//     is logged.
+//     are older than its producer.id.expiration.ms (1 day): on restart, Apache
+//     Kafka uses timestamps to decide which producers to remember, and accepts
+//     a batch of a forgotten one;
+//   - when the broker has lost its state of the producer and says so, which is
+//     logged.
 //
-// The order of records inside a partition is that of Produce. Batches grow with
+// Records keep the order of Produce inside a partition. Batches grow with
 // the load.
 //
 // A Producer may be used by several goroutines.
@@ -77,27 +76,27 @@ type Producer struct {
 	opt    ProducerOptions
 	c      *client
 	kgo    *kgo.Client
-	ctx    context.Context // of all records: an error ends it
+	ctx    context.Context // of all records: an error cancels it
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
 	topics map[string][]*partitionQueue // by partition
 }
 
-// partitionQueue bounds what is on its way to one partition.
+// partitionQueue bounds the data in flight to one partition.
 type partitionQueue struct {
 	id       stream.Partition
 	capacity *semaphore.Weighted // in bytes
-	// Records on their way, and the time, in ns, since when none of them has been
-	// answered.
+	// The number of records in flight, and the time, in ns, since which none of them
+	// has been answered.
 	pending, since atomic.Int64
 }
 
-// batchOverhead is what Kafka's message format 2 adds to the records of a batch.
+// batchOverhead is the size that Kafka's message format 2 adds to the records of a batch.
 const batchOverhead = 61
 
 // NewProducer connects to the cluster. It blocks while no broker answers,
-// within MaxDown.
+// for up to MaxDown.
 func NewProducer(ctx context.Context, o ProducerOptions) (*Producer, error) {
 	if o.BatchBytes < 0 {
 		return nil, fmt.Errorf("kafka producer: batch of %d bytes", o.BatchBytes)
@@ -113,11 +112,11 @@ func NewProducer(ctx context.Context, o ProducerOptions) (*Producer, error) {
 	p := &Producer{opt: o, c: c, topics: map[string][]*partitionQueue{}}
 	opts := []kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		// Memory and batches are bounded by Produce, so that a record larger than
-		// a batch is the broker's to refuse.
+		// Produce bounds memory and batches, so that the broker decides about a record
+		// larger than a batch.
 		kgo.BrokerMaxWriteBytes(1 << 30), kgo.ProducerBatchMaxBytes(1<<30 - 1<<20), kgo.MaxBufferedRecords(1 << 30),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(c.timeout),
-		// How long to try is watch's to say: kgo's own limit counts from a record's
+		// watch decides how long to retry: kgo's own limit counts from a record's
 		// timestamp, which may be old.
 		kgo.AllowIdempotentProduceCancellation(), kgo.UnknownTopicRetries(-1),
 		kgo.ProducerOnDataLossDetected(func(topic string, partition int32) {
@@ -125,8 +124,8 @@ func NewProducer(ctx context.Context, o ProducerOptions) (*Producer, error) {
 				"topic", topic, "partition", partition)
 		}),
 	}
-	// The producer id is kgo's to get, but whether that is allowed must be known
-	// before.
+	// kgo gets its own producer id, but this finds out beforehand whether that is
+	// allowed.
 	err = retry(ctx, c, "get a producer id", o.MaxDown, func(ctx context.Context) error {
 		resp, err := c.InitProducerID(ctx, &kafka.InitProducerIDRequest{ProducerID: -1, ProducerEpoch: -1})
 		if err == nil {
@@ -176,10 +175,10 @@ func (p *Producer) queues(ctx context.Context, topic string) ([]*partitionQueue,
 
 func (p *Producer) capacity() int64 { return max(1, int64(p.opt.BatchBytes)-batchOverhead) }
 
-// Produce takes over the records, in order, and returns when all are on their
-// way, not when they are written: see Flush. It blocks while the brokers do not
-// keep up. The bytes may be reused afterwards. A zero Time becomes the current
-// one. An error of an earlier record is returned by every later call.
+// Produce takes over the records, in order, and returns when all are in flight,
+// not when they are written: see Flush. It blocks while the brokers do not keep
+// up. The bytes may be reused afterwards. A zero Time becomes the current time.
+// An error of an earlier record is returned by every later call.
 func (p *Producer) Produce(ctx context.Context, recs ...stream.Record) error {
 	out := copies(recs)
 	var queues []*partitionQueue
@@ -213,7 +212,7 @@ func (p *Producer) Produce(ctx context.Context, recs ...stream.Record) error {
 	return context.Cause(p.ctx)
 }
 
-// answered takes note that k is written, or why it is not.
+// answered records that k is written, or fails with err.
 func (p *Producer) answered(k *kgo.Record, err error) {
 	p.mu.Lock()
 	l := p.topics[k.Topic][k.Partition]
@@ -226,7 +225,7 @@ func (p *Producer) answered(k *kgo.Record, err error) {
 	l.capacity.Release(p.size(k))
 }
 
-// copies returns the records, still without partitions, in memory of their own.
+// copies returns the records, still without partitions, in newly allocated memory.
 func copies(recs []stream.Record) []kgo.Record {
 	n := 0
 	for i := range recs {
@@ -252,7 +251,7 @@ func copies(recs []stream.Record) []kgo.Record {
 	return out
 }
 
-// size is an upper bound of what a record adds to a batch, but not more than the
+// size is an upper bound of the bytes that a record adds to a batch, but at most the
 // capacity.
 func (p *Producer) size(k *kgo.Record) int64 {
 	n := 32 + len(k.Key) + len(k.Value)
@@ -262,8 +261,8 @@ func (p *Producer) size(k *kgo.Record) int64 {
 	return min(int64(n), p.capacity())
 }
 
-// fail ends producing with the first error. What is buffered is given up, so
-// that no record is written after one that is missing.
+// fail ends producing with the first error. Buffered records are dropped, so
+// that no record is written after a missing one.
 func (p *Producer) fail(l *partitionQueue, err error) {
 	var ke *kerr.Error
 	if errors.As(err, &ke) {
@@ -272,11 +271,11 @@ func (p *Producer) fail(l *partitionQueue, err error) {
 	p.cancel(fmt.Errorf("kafka: produce to topic %s partition %d: %w", l.id.Topic, l.id.ID, err))
 }
 
-// stuckAfter is how long a partition takes nothing before that is looked into.
+// stuckAfter is how long a partition may accept nothing before this is diagnosed.
 const stuckAfter = 3 * time.Second
 
-// watch looks into outages: it logs them, and ends producing after MaxDown or
-// where waiting will not help.
+// watch diagnoses outages: it logs them, and ends producing after MaxDown or
+// when waiting will not help.
 func (p *Producer) watch() {
 	tick := time.NewTicker(stuckAfter / 10)
 	defer tick.Stop()
@@ -307,8 +306,8 @@ func (p *Producer) watch() {
 	}
 }
 
-// slowest returns the partition that has taken nothing for the longest time
-// although it should, and for how long.
+// slowest returns the partition that has accepted nothing for the longest time
+// although it has pending records, and for how long.
 func (p *Producer) slowest() (slow *partitionQueue, down time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -326,7 +325,7 @@ func (p *Producer) slowest() (slow *partitionQueue, down time.Duration) {
 // that prevents it.
 func (p *Producer) Flush(ctx context.Context) error { return p.wait(ctx, p.kgo.Flush) }
 
-// wait calls f with a context that ends with ctx and where producing does.
+// wait calls f with a context that ends with ctx or when producing ends.
 func (p *Producer) wait(ctx context.Context, f func(context.Context) error) error {
 	fctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -335,7 +334,7 @@ func (p *Producer) wait(ctx context.Context, f func(context.Context) error) erro
 	return cmp.Or(context.Cause(p.ctx), err)
 }
 
-// Close gives up what is not written yet: call Flush first.
+// Close drops everything that is not written yet: call Flush first.
 func (p *Producer) Close() error {
 	p.cancel(errors.New("kafka producer: closed"))
 	p.kgo.Close()

@@ -15,12 +15,12 @@ import (
 // bounds of a partition: offsets first ≤ o < end exist.
 type bounds struct{ first, end int64 }
 
-// diagnoseEvery is how often an outage is looked into.
+// diagnoseEvery is the minimum time between two diagnoses of an outage.
 const diagnoseEvery = 10 * time.Second
 
 // retry calls f until it succeeds, fails for good, or has failed for longer
 // than maxDown (0: no limit). It logs once when it has to wait, and once when
-// that is over.
+// the outage is over.
 func retry(ctx context.Context, c *client, what string, maxDown time.Duration, f func(context.Context) error) error {
 	var wait backoff
 	var since, looked time.Time
@@ -41,8 +41,8 @@ func retry(ctx context.Context, c *client, what string, maxDown time.Duration, f
 		if (Permanent(err) && !errors.Is(err, kafka.SASLAuthenticationFailed)) || errors.As(err, &unknown) {
 			return err
 		}
-		// What keeps us from the cluster may be a disagreement, which kafka-go
-		// shows as a closed connection.
+		// The reason may be a disagreement with the broker, which kafka-go reports
+		// as a closed connection.
 		if since.IsZero() || time.Since(looked) > diagnoseEvery {
 			if err := c.refused(ctx); err != nil {
 				return err
@@ -90,8 +90,8 @@ func (c *client) partitions(ctx context.Context, topics []string) (map[string][]
 	return out, nil
 }
 
-// waitTopics is partitions for topics that must exist. Where one does not, it
-// looks again for up to wait (negative: forever) before it returns an
+// waitTopics is partitions for topics that must exist. If one does not, it
+// tries again for up to wait (negative: forever) before it returns an
 // *UnknownTopicError.
 func (c *client) waitTopics(ctx context.Context, topics []string, wait, maxDown time.Duration) (map[string][]int32, error) {
 	start := time.Now()
@@ -123,7 +123,7 @@ func (c *client) waitTopics(ctx context.Context, topics []string, wait, maxDown 
 	}
 }
 
-// listOffsets asks for what at of every partition; requests are kafka.FirstOffset,
+// listOffsets requests one offset of every partition; at is kafka.FirstOffset,
 // kafka.LastOffset or a time in milliseconds.
 func (c *client) listOffsets(ctx context.Context, ps []stream.Partition, at int64, committed bool) (map[stream.Partition]int64, error) {
 	req := &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{}}
@@ -182,8 +182,8 @@ func (c *client) bounds(ctx context.Context, ps []stream.Partition, committed bo
 	return out, nil
 }
 
-// starts returns where partitions begin of which nothing has been read, with records
-// of transactions that are committed alone.
+// starts returns the start positions of partitions that have not been read yet. Only
+// records of committed transactions count.
 func (c *client) starts(ctx context.Context, ps []stream.Partition, start StartAt, at time.Time) (stream.Offsets, error) {
 	if start == StartEarliest {
 		return c.listOffsets(ctx, ps, kafka.FirstOffset, false)
@@ -202,14 +202,14 @@ func (c *client) starts(ctx context.Context, ps []stream.Partition, start StartA
 	return byTime, err
 }
 
-// position is where one partition starts.
+// position is the start position of one partition.
 type position struct {
 	id     stream.Partition
 	next   int64
 	bounds bounds
 }
 
-// resolve finds out where every partition starts.
+// resolve determines the start position of every partition.
 func (s *Source) resolve(ctx context.Context) ([]position, error) {
 	o := &s.opt
 	found, err := s.c.waitTopics(ctx, o.Topics, o.TopicWait, o.MaxDown)

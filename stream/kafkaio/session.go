@@ -20,42 +20,42 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// SessionOptions of NewSession.
+// SessionOptions are the options of NewSession.
 type SessionOptions struct {
 	Config
 	// Topics to read, at least one. All members of a group name the same ones.
 	Topics []string
-	// Group is the consumer group that shares them out, and keeps the positions.
+	// Group is the consumer group that assigns the partitions and keeps the positions.
 	Group string
 	// Instance, if not empty, makes the member static: restarted under this name within
-	// SessionTimeout it gets back the partitions that it had, and whoever has the name
-	// is fenced. No two processes may have the same. Others are equal, and any number
-	// may come and go.
+	// SessionTimeout it gets its partitions back, and any other process with the name is
+	// fenced. No two processes may use the same name. Members without one are
+	// interchangeable, and any number may come and go.
 	Instance string
-	// Start is where partitions are read from of which the group has no position,
-	// StartTime its time for StartTimestamp. Where a position does not exist any
-	// more, reading goes on at the oldest record.
+	// Start is the start position of partitions for which the group has no position,
+	// StartTime the time for StartTimestamp. If a position no longer exists, reading
+	// continues at the oldest record.
 	Start     StartAt
 	StartTime time.Time
 
-	// MaxRecords and MaxWait bound what Fetch returns, and with it a transaction:
-	// it returns so many records, or those that have come until so long after the
+	// MaxRecords and MaxWait bound what Fetch returns, and so a transaction: it
+	// returns this many records, or those that have come within this time after the
 	// first one. 0 is 10,000 and 200 ms.
 	MaxRecords int
 	MaxWait    time.Duration
-	// TransactionTimeout is how long the brokers keep a transaction open whose
-	// member does not answer any more: for so long readers of its partitions see
+	// TransactionTimeout is how long the brokers keep a transaction open after its
+	// member has stopped answering: for this long readers of its partitions see
 	// nothing new. 0 is 20 s.
 	TransactionTimeout time.Duration
-	// SessionTimeout is how long a member may be silent until others get its
-	// partitions. 0 is 10 s. With Server the brokers' own counts.
+	// SessionTimeout is how long a member may be silent before others get its
+	// partitions. 0 is 10 s. With Server the brokers' own setting applies.
 	SessionTimeout time.Duration
-	// Server has the brokers share partitions out (KIP-848, Apache Kafka 4.0 and
+	// Server lets the brokers assign the partitions (KIP-848, Apache Kafka 4.0 and
 	// later) instead of one of the members. All members must agree.
 	Server bool
 
-	// Rack is where this member runs: it reads from the replica that is there, if
-	// brokers have racks and a selector that goes by them (KIP-392); else from
+	// Rack is the rack of this member: it reads from the replica there, if the brokers
+	// have racks and a selector that uses them (KIP-392), and otherwise from the
 	// leaders.
 	Rack string
 
@@ -86,23 +86,23 @@ func (o *SessionOptions) Validate() error {
 	return nil
 }
 
-// Session reads as one of several members of a consumer group and writes
-// what follows from the records, together with the positions behind them, in
-// transactions. So what follows from a record is written exactly once, as far as
-// readers of committed records see, whichever members have been killed or paused
-// or have had their partitions taken away meanwhile. What follows from the
-// records of a partition is written in their order.
+// Session reads as one of several members of a consumer group. It writes the
+// results computed from the records, together with the positions behind them, in
+// transactions. So the results are written exactly once, as seen by readers of
+// committed records, even if members are killed or paused or lose their
+// partitions meanwhile. The results of a partition are written in the order of
+// its records.
 //
-// The positions are committed with the member's id in the group and the generation of
-// that (KIP-447), so brokers refuse the transaction of a member whose partitions others
-// have now. The transactional id need not tell members apart: it is random, and begins
+// The positions are committed with the member's id in the group and its generation
+// (KIP-447), so brokers refuse the transaction of a member whose partitions have moved to
+// others. The transactional id need not identify the member: it is random, and begins
 // with the name of the group and a hyphen.
 //
-// A Session keeps nothing of its own, and is used by one goroutine at a time; Lag and
-// Positions may be called by others.
+// A Session stores nothing of its own. Only one goroutine may use it at a time, but
+// any goroutine may call Lag and Positions.
 //
-// This is franz-go's GroupTransactSession: kafka-go knows neither transactions
-// when it writes nor generations of a group when it commits in one.
+// It uses franz-go's GroupTransactSession: kafka-go supports neither transactional
+// writes nor the group's generation in a transactional commit.
 type Session struct {
 	opt SessionOptions
 	c   *client
@@ -110,22 +110,22 @@ type Session struct {
 
 	mu     sync.Mutex
 	kgo    *kgo.GroupTransactSession
-	ends   stream.Offsets // of partitions, when they were last read
-	failed []time.Time    // when sessions with the brokers failed, of late
+	ends   stream.Offsets // of partitions, as of their last fetch
+	failed []time.Time    // times of recent failures of sessions with the brokers
 
 	taken    atomic.Bool    // another process is this instance now
-	answered atomic.Int64   // when a broker did, in ns
-	told     time.Time      // when an error of the group was logged
-	began    stream.Offsets // where partitions were begun that the group had no position of
-	looked   time.Time      // into an outage
-	down     time.Time      // since when it lasts; zero without one
+	answered atomic.Int64   // time of the last answer of a broker, in ns
+	told     time.Time      // time of the last logged error of the group
+	began    stream.Offsets // start offsets of partitions without a position in the group
+	looked   time.Time      // time of the last look into an outage
+	down     time.Time      // start of the current outage; zero without one
 }
 
-// SessionError says that sessions of a member with the brokers end again and
-// again: the program should start anew.
+// SessionError says that sessions of a member with the brokers fail again and
+// again: the program should restart.
 type SessionError struct {
 	ID  string // transactional
-	Err error  // of the last one
+	Err error  // of the last session
 }
 
 func (e *SessionError) Error() string {
@@ -134,7 +134,7 @@ func (e *SessionError) Error() string {
 
 func (e *SessionError) Unwrap() error { return e.Err }
 
-// A member gives up after so many failed sessions in so long.
+// A member gives up after maxFailures failed sessions within failureWindow.
 const (
 	maxFailures   = 3
 	failureWindow = time.Minute
@@ -178,13 +178,13 @@ func (s *Session) open() error {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.SessionTimeout(o.SessionTimeout), kgo.RebalanceTimeout(10 * time.Second),
 		kgo.HeartbeatInterval(min(o.SessionTimeout/5, 3*time.Second)), kgo.Rack(o.Rack),
-		kgo.MetadataMaxAge(10 * time.Second), // the leader of the group finds added partitions so
+		kgo.MetadataMaxAge(10 * time.Second), // so the leader of the group finds added partitions
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
 			return func(r *kgo.Record, n int) int { return int(r.Partition) % n }
 		})),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(s.c.timeout),
 		kgo.UnknownTopicRetries(20),
-		// What reach has for single looks at a cluster is too strict here.
+		// The options that reach uses for single requests are too strict here.
 		kgo.MaxVersions(kversion.Stable()), kgo.RequestRetries(20), kgo.RetryTimeout(30 * time.Second),
 		kgo.WithHooks(watcher{s}),
 		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, at map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
@@ -211,9 +211,9 @@ func (s *Session) open() error {
 }
 
 // begin replaces start, which stands for a position that the group does not have, by
-// an offset: franz-go's client goes back to it where the first transaction is undone,
-// and this one where a session fails. What came before then, or meanwhile, would be
-// read or passed over otherwise.
+// an offset. Otherwise franz-go's client would return to start when the first transaction
+// is aborted, and this one when a session fails, and records that came before then or
+// meanwhile would be read or skipped by mistake.
 func (s *Session) begin(ctx context.Context, at map[string]map[int32]kgo.Offset, start kgo.Offset) error {
 	var fresh []stream.Partition
 	s.mu.Lock()
@@ -251,19 +251,19 @@ func (s *Session) begin(ctx context.Context, at map[string]map[int32]kgo.Offset,
 	return nil
 }
 
-// watcher is told by franz-go's client what it does.
+// watcher receives the events of franz-go's client.
 type watcher struct{ *Session }
 
-// OnBrokerRead implements kgo.HookBrokerRead: it sees that brokers answer.
+// OnBrokerRead implements kgo.HookBrokerRead: it records that brokers answer.
 func (s watcher) OnBrokerRead(_ kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
 	if err == nil {
 		s.answered.Store(time.Now().UnixNano())
 	}
 }
 
-// OnGroupManageError implements kgo.HookGroupManageError. It must end a session
-// whose member another process is now, at once: the next thing would be that
-// this one takes its place again.
+// OnGroupManageError implements kgo.HookGroupManageError. If another process has
+// become this member, it must end the session at once: otherwise this process would
+// take the place back.
 func (s watcher) OnGroupManageError(err error) {
 	if errors.Is(err, kerr.FencedInstanceID) && !s.taken.Swap(true) {
 		s.mu.Lock()
@@ -275,11 +275,10 @@ func (s watcher) OnGroupManageError(err error) {
 	}
 }
 
-// Fetch appends the next records of the partitions that this member has, within
-// MaxRecords and MaxWait; it waits for the first one. Their bytes may be kept.
-// After an error, which is that of ctx, ErrFenced where another process is this
-// member, a *SessionError, or the brokers' refusal, the Session can only be
-// closed.
+// Fetch appends the next records of this member's partitions, within MaxRecords and
+// MaxWait; it waits for the first one. Their bytes may be kept. After an error the
+// Session can only be closed. The error is that of ctx, ErrFenced if another process
+// is this member, a *SessionError, or the brokers' refusal.
 func (s *Session) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
 	n := len(dst)
 	var until time.Time
@@ -330,7 +329,7 @@ func (s *Session) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Reco
 	}
 }
 
-// judge decides what an error of polling means: nil if reading goes on by itself.
+// judge returns nil if reading continues by itself after an error of polling.
 func (s *Session) judge(e kgo.FetchError) error {
 	var lost *kgo.ErrDataLoss
 	var ke *kerr.Error
@@ -363,7 +362,7 @@ func unfit(err *kerr.Error) bool {
 	return false
 }
 
-// outage looks whether brokers answer at all. A member hears from them at least
+// outage checks whether brokers answer at all. A member hears from them at least
 // at each heartbeat.
 func (s *Session) outage(ctx context.Context) error {
 	down := time.Since(time.Unix(0, s.answered.Load()))
@@ -387,12 +386,12 @@ func (s *Session) outage(ctx context.Context) error {
 
 // Commit writes the records and the positions behind all that Fetch has returned
 // in one transaction. A record goes to the partition that it names, modulo the
-// partitions that its topic has. A zero Time becomes the current one.
+// number of partitions of its topic. A zero Time becomes the current time.
 //
-// Where it returns false nothing has been written, and Fetch returns the same
-// records again, or another member does that has their partitions now. Errors
-// are those of Fetch, or that a record cannot be written. ctx only says how long
-// to wait: a transaction that has begun is ended.
+// If it returns false, nothing has been written, and Fetch returns the same records
+// again, or does so in another member that has their partitions now. Errors are the
+// errors of Fetch, or say that a record cannot be written. The end of ctx does not stop
+// Commit; TransactionTimeout + SessionTimeout limits it.
 func (s *Session) Commit(ctx context.Context, recs ...stream.Record) (committed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.TransactionTimeout+s.opt.SessionTimeout)
 	defer cancel()
@@ -455,13 +454,13 @@ func (s *Session) commit(ctx context.Context, recs []stream.Record) (bool, error
 	return s.kgo.End(ctx, kgo.TryCommit)
 }
 
-// again makes a new session with the brokers, since the one there was has failed:
-// mostly because they have given up a transaction that took too long.
+// again opens a new session with the brokers after the current one has failed, mostly
+// because they have aborted a transaction that took too long.
 func (s *Session) again(ctx context.Context, why error) error {
-	// If another process has the name of this one, the next heartbeat says so. To join
-	// the group before would take its place. That the positions were refused is no proof:
-	// a member that was silent for too long joins anew by itself, under another id,
-	// and what it commits under the old one meanwhile is fenced by its own joining.
+	// If another process has taken this instance's name, the next heartbeat says so.
+	// Joining the group before then would take its place. Refused positions are no proof:
+	// a member that was silent for too long rejoins by itself under another id, and what
+	// it commits under the old one meanwhile is fenced by its own rejoining.
 	if s.opt.Instance != "" && (errors.Is(why, kerr.ProducerFenced) || errors.Is(why, kerr.InvalidProducerEpoch) || errors.Is(why, kerr.FencedInstanceID)) {
 		pctx, cancel := context.WithTimeout(ctx, min(s.opt.SessionTimeout/5, 3*time.Second)+time.Second)
 		for pctx.Err() == nil && !s.taken.Load() {
@@ -488,8 +487,8 @@ func (s *Session) takenOver() error {
 	return fmt.Errorf("kafka: another process is instance %s of group %s now: each needs a name of its own, or none: %w", s.opt.Instance, s.opt.Group, ErrFenced)
 }
 
-// Positions returns the committed positions of the partitions that this member
-// has, those without one left out.
+// Positions returns the committed positions of this member's partitions. Partitions
+// without one are left out.
 func (s *Session) Positions() stream.Offsets {
 	s.mu.Lock()
 	k := s.kgo
@@ -506,7 +505,7 @@ func (s *Session) Positions() stream.Offsets {
 }
 
 // Lag implements stream.Lagger: records between the committed positions of this
-// member's partitions and their ends, as far as those have been seen.
+// member's partitions and their ends, as far as the ends are known.
 func (s *Session) Lag() map[stream.Partition]int64 {
 	at := s.Positions()
 	s.mu.Lock()
@@ -520,8 +519,8 @@ func (s *Session) Lag() map[stream.Partition]int64 {
 	return lag
 }
 
-// Close ends the session. Others get the partitions at once, those of a static member
-// when SessionTimeout has passed.
+// Close ends the session. Others get the partitions at once, or after SessionTimeout if
+// the member is static.
 func (s *Session) Close() error {
 	s.kgo.Close()
 	s.c.close()

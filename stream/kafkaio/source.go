@@ -19,32 +19,31 @@ import (
 // Skipper.
 //
 // One goroutine per partition fetches ahead, within bounds, from the offset
-// after the last record that it has fetched. While a broker is away it tries
-// again, for as long as MaxDown says, and goes on exactly where it was.
+// after the last record that it has fetched. While a broker is down it retries
+// for up to MaxDown, and then continues exactly where it stopped.
 //
 // # Ordered merging
 //
 // In mode MergeOrdered the next record delivered is the smallest, by (timestamp,
 // topic, partition), of the next records of all partitions, where the next
-// record of a partition is the one with its smallest offset not delivered yet.
-// A partition about whose next record nothing is known holds the others back.
-// With UntilEnd or StopAt it does so until it has reached its end, and the order
-// is a function of the partitions' contents alone.
+// record of a partition is the undelivered one with the smallest offset.
+// A partition whose next record is unknown holds the others back. With UntilEnd
+// or StopAt it does so until it has reached its end, and the order is a function
+// of the partitions' contents alone.
 //
 // In an endless stream a partition at its end does not hold back a candidate
-// of timestamp t that was first seen in the log at time a, if a fetch of the
-// partition that was sent
+// with timestamp t that was first seen in the log at time a, if a fetch of the
+// partition has reached its end and was sent
 //   - after a record with timestamp ≥ t + Lateness had come from any partition,
 //     or
-//   - at or after time a + Lateness by the clock of this process
+//   - at or after time a + Lateness by the clock of this process.
 //
-// has reached the end of the partition. So the order is still a function of
-// the contents alone as long as producers append no record more than Lateness
-// after a record of another partition that belongs behind it, be that measured
-// by timestamps or, in a pause, by the clock, and as no partition is added:
-// until it is found (Discover) the others do not wait for it. Nothing but the
-// offsets is needed to resume. Late counts the records that were delivered after
-// a record with a larger timestamp.
+// So the order is still a function of the contents alone, as long as no producer
+// appends a record more than Lateness after a record of another partition that
+// belongs behind it (measured by timestamps or, in a pause, by the clock) and no
+// partition is added: until it is found (Discover) the others do not wait for
+// it. Nothing but the offsets is needed to resume. Late counts the records that
+// were delivered after a record with a larger timestamp.
 type Source struct {
 	opt       SourceOptions
 	c         *client
@@ -57,9 +56,9 @@ type Source struct {
 	skipped   atomic.Uint64
 	late      atomic.Uint64
 	wake      chan struct{} // there may be something to deliver
-	rate      *rate.Limiter // of delivery; nil without
-	paid      bool          // the limiter has let the next record pass
-	most      int           // records that a Fetch delivers
+	rate      *rate.Limiter // of delivery; nil: no limit
+	paid      bool          // the limiter has already admitted the next record
+	most      int           // maximum number of records per Fetch
 	closeOnce sync.Once
 
 	mu       sync.Mutex
@@ -77,13 +76,13 @@ var (
 	_ stream.Skipper   = (*Source)(nil)
 )
 
-// deliverMax bounds the records of one Fetch, and with it the time for which
-// fetchers may have to wait.
+// deliverMax bounds the records of one Fetch, and so the time for which fetchers may
+// have to wait.
 const deliverMax = 4096
 
-// NewSource finds out where every partition starts and begins to fetch. It
-// blocks while no broker answers, within MaxDown. Errors are *RangeError,
-// *UnknownTopicError, those of the options, and what a broker refuses.
+// NewSource determines the start position of every partition and begins to fetch.
+// It blocks while no broker answers, for up to MaxDown. Errors are *RangeError,
+// *UnknownTopicError, invalid options, and refusals by a broker.
 func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -140,7 +139,7 @@ func (s *Source) add(pos position, now time.Time) {
 	}
 }
 
-// Start returns the offsets at which reading started: those of the checkpoint
+// Start returns the offsets at which reading started: the offsets of the checkpoint
 // and, for partitions that it did not name, what Start resolved to. Stored at
 // once, they make a first start at latest or at a timestamp repeatable.
 func (s *Source) Start() stream.Offsets { return s.start.Clone() }
@@ -148,8 +147,8 @@ func (s *Source) Start() stream.Offsets { return s.start.Clone() }
 // Fetch implements stream.Source.
 func (s *Source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
 	if s.rate != nil && !s.paid {
-		if err := s.rate.Wait(ctx); err != nil { // for the first record, and for those of before
-			<-ctx.Done() // which may be to come
+		if err := s.rate.Wait(ctx); err != nil { // for the first record, and for the earlier ones
+			<-ctx.Done() // the deadline may still lie ahead
 			return dst, ctx.Err()
 		}
 		s.paid = true
@@ -201,7 +200,7 @@ func (s *Source) ended() bool {
 	return true
 }
 
-// takeArrival appends the records of the answer that came first. s.mu is held.
+// takeArrival appends the records of the response that came first. s.mu is held.
 func (s *Source) takeArrival(dst []stream.Record) []stream.Record {
 	for len(s.ready) > 0 {
 		p := s.ready[0]
@@ -220,7 +219,7 @@ func (s *Source) takeArrival(dst []stream.Record) []stream.Record {
 	return dst
 }
 
-// notify lets a waiting Fetch look again.
+// notify wakes a waiting Fetch.
 func (s *Source) notify() {
 	select {
 	case s.wake <- struct{}{}:
@@ -244,8 +243,8 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Lag implements stream.Lagger: records between the next one to deliver and
-// the end of the partition (of the bounded part) as last reported by a broker.
+// Lag implements stream.Lagger: the number of records between the next one to deliver
+// and the end of the partition (or its bounded part) as last reported by a broker.
 func (s *Source) Lag() map[stream.Partition]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,7 +296,7 @@ func (s *Source) fail(err error) {
 	s.notify()
 }
 
-// discover looks for partitions that are added to topics read completely. They
+// discover looks for partitions added to topics that are read completely. They
 // start at earliest, since all their records are newer than the start.
 func (s *Source) discover() {
 	t := time.NewTicker(s.opt.Discover)
@@ -352,12 +351,11 @@ func (s *Source) discoverOnce() error {
 	return nil
 }
 
-// ReadAll gives take all records up to the present ends of the topics, and
-// returns where it has begun and these ends. Unless UntilEnd or StopAt is set it
-// waits until the transactions are over that are open at the ends, so that
-// nothing committed is missing, also where it comes after something that is not.
-// What is deleted meanwhile is skipped. The records belong to take during the
-// call.
+// ReadAll passes all records up to the current ends of the topics to take, and returns
+// the offsets where it began and these ends. Unless UntilEnd or StopAt is set, it waits
+// for the transactions that are open at the ends, so that no committed record is
+// missing, even one behind an uncommitted one. Records deleted meanwhile are skipped.
+// A record is valid only during its call of take.
 func ReadAll(ctx context.Context, o SourceOptions, take func(*stream.Record)) (first, end stream.Offsets, err error) {
 	o.OutOfRange = OutOfRangeEarliest
 	if !o.UntilEnd && o.StopAt == nil {

@@ -20,16 +20,16 @@ import (
 // TopicSpec describes a topic to create.
 type TopicSpec struct {
 	Name string
-	// Partitions, 0: the broker's default.
+	// Partitions is the number of partitions; 0 is the broker's default.
 	Partitions int
-	// Config are topic settings, e.g. cleanup.policy.
+	// Config holds topic settings, e.g. cleanup.policy.
 	Config map[string]string
 	// MaxDown is as in SourceOptions.
 	MaxDown time.Duration
 }
 
-// CreateTopic creates the topic unless it exists, and reports whether it did
-// so. It waits for a broker as NewSource does.
+// CreateTopic creates the topic unless it exists, and reports whether it
+// created it. It waits for a broker as NewSource does.
 func CreateTopic(ctx context.Context, cfg Config, t TopicSpec) (created bool, err error) {
 	c, err := cfg.open(nil)
 	if err != nil {
@@ -40,13 +40,13 @@ func CreateTopic(ctx context.Context, cfg Config, t TopicSpec) (created bool, er
 	for _, k := range slices.Sorted(maps.Keys(t.Config)) {
 		spec.ConfigEntries = append(spec.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: t.Config[k]})
 	}
-	// Asking to create a topic that exists needs the permission to create it.
+	// A request to create a topic needs the permission to create it, even if the topic exists.
 	err = retry(ctx, c, "create topic", t.MaxDown, func(ctx context.Context) error {
 		found, err := c.partitions(ctx, []string{t.Name})
 		if len(found[t.Name]) > 0 {
 			return kafka.TopicAlreadyExists
 		}
-		// Who may not see a topic may still be allowed to create it.
+		// A client that may not see a topic may still be allowed to create it.
 		if err != nil && !errors.Is(err, kafka.TopicAuthorizationFailed) {
 			return err
 		}
@@ -65,7 +65,7 @@ func CreateTopic(ctx context.Context, cfg Config, t TopicSpec) (created bool, er
 	return true, nil
 }
 
-// TopicConfig returns the settings of a topic. It asks once.
+// TopicConfig returns the settings of a topic. It does not retry.
 func TopicConfig(ctx context.Context, cfg Config, topic string) (map[string]string, error) {
 	c, err := cfg.open(nil)
 	if err != nil {
@@ -94,8 +94,8 @@ func TopicConfig(ctx context.Context, cfg Config, topic string) (map[string]stri
 
 // TopicIDs returns the ids of the topics, in hexadecimal. An id changes when a
 // topic is deleted and created again, which its name and its offsets do not
-// show. Topics that do not exist are left out, and all are if the brokers are
-// too old to have ids. It waits for a broker as NewSource does.
+// show. Topics that do not exist are left out; so are all topics if the brokers
+// are too old to have ids. It waits for a broker as NewSource does.
 func TopicIDs(ctx context.Context, cfg Config, topics []string, maxDown time.Duration) (map[string]string, error) {
 	out := map[string]string{}
 	if len(topics) == 0 {
@@ -135,8 +135,8 @@ func TopicIDs(ctx context.Context, cfg Config, topics []string, maxDown time.Dur
 	return out, nil
 }
 
-// Partitions returns all partitions of the topics, in order of Compare. Where a
-// topic does not exist it looks again for up to wait (negative: forever)
+// Partitions returns all partitions of the topics, in order of Compare. If a
+// topic does not exist, it tries again for up to wait (negative: forever)
 // before it returns an *UnknownTopicError; it never creates one. maxDown is as
 // in SourceOptions.
 func Partitions(ctx context.Context, cfg Config, topics []string, wait, maxDown time.Duration) ([]stream.Partition, error) {

@@ -16,27 +16,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TransactorOptions of NewTransactor.
+// TransactorOptions are the options of NewTransactor.
 type TransactorOptions struct {
 	Config
-	// ID is the transactional id. All programs that must not write side by side
-	// share it.
+	// ID is the transactional id. All programs that must not write at the same
+	// time share it.
 	ID string
-	// BatchBytes bounds a batch, and with it a record; 0 is 1,000,000. The
-	// topics' max.message.bytes must allow it.
+	// BatchBytes is the maximum size of a batch, and so of a record; 0 is 1,000,000.
+	// The topics' max.message.bytes must allow it.
 	BatchBytes int
-	// Gzip compresses batches. Every client of Kafka reads gzip without a package
-	// of its own for it.
+	// Gzip compresses batches. Every Kafka client reads gzip without an extra
+	// package.
 	Gzip bool
 	// MaxDown ends an attempt with an error when there is no usable answer for
-	// so long; 0 waits forever.
+	// this long; 0 waits forever.
 	MaxDown time.Duration
 
-	more []kgo.Opt // of a test
+	more []kgo.Opt // for tests
 }
 
 // Transactor writes records in transactions under an id that one program holds at a
-// time: the last one that has taken it. It is used by one goroutine at a time.
+// time: the last one to call Take. Only one goroutine may use it at a time.
 type Transactor struct {
 	opt TransactorOptions
 	c   *client
@@ -50,7 +50,7 @@ var ErrFenced = errors.New("kafka: another program has taken over the transactio
 
 // transactionTimeout is how long brokers keep a transaction open for a program that has
 // stopped. If a trainer dies in a transaction and does not come back, readers of the same
-// partition wait for so long.
+// partition wait this long.
 const transactionTimeout = time.Minute
 
 // NewTransactor returns a Transactor that does not hold its id yet. It does not use the
@@ -68,9 +68,9 @@ func NewTransactor(o TransactorOptions) (*Transactor, error) {
 }
 
 // Take makes this Transactor the holder of the id. It aborts the open transaction of the
-// holder before, and the brokers refuse everything else from that one, even requests
-// that are under way. So a reader of committed records that now reads to the ends of the
-// topics has read everything until the next Write or Take.
+// previous holder, and the brokers refuse its further requests, even those already under
+// way. So a reader of committed records that now reads to the ends of the topics has read
+// everything until the next Write or Take.
 func (t *Transactor) Take(ctx context.Context) error {
 	t.drop()
 	codec := kgo.NoCompression()
@@ -98,8 +98,8 @@ func (t *Transactor) Take(ctx context.Context) error {
 
 // Write writes the records, all or none, each to the partition that it names, and
 // returns when all in-sync replicas have them. It waits out short outages. After an error
-// the id is no longer held, and unless the error is ErrFenced it is not known whether the
-// records have been written. A zero Time becomes the current one.
+// the id is no longer held, and unless the error is ErrFenced it is unknown whether the
+// records were written. A zero Time becomes the current time.
 func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err error) {
 	if t.kgo == nil {
 		return ErrFenced
@@ -139,8 +139,8 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 	return t.kgo.EndTransaction(ctx, kgo.TryCommit)
 }
 
-// failed explains an error of a write. Once ctx has ended the client is closed, and
-// its errors only say what that has interrupted, unless they are answers of a broker.
+// failed explains an error of a write. Once ctx has ended, the client is closed and its
+// errors only say what was interrupted, unless they are answers of a broker.
 func (t *Transactor) failed(ctx context.Context, err error) error {
 	if ke := (*kerr.Error)(nil); ctx.Err() != nil && !errors.As(err, &ke) {
 		err = ctx.Err()
@@ -148,8 +148,8 @@ func (t *Transactor) failed(ctx context.Context, err error) error {
 	return t.explain(err)
 }
 
-// Lost asks the brokers whether somebody else has taken the id. Before version 3.0
-// Apache Kafka does not say.
+// Lost asks the brokers whether another program has taken the id. Apache Kafka before
+// version 3.0 does not say.
 func (t *Transactor) Lost(ctx context.Context) (bool, error) {
 	if t.kgo == nil {
 		return true, nil
@@ -192,7 +192,7 @@ func (t *Transactor) explain(err error) error {
 	return fmt.Errorf("kafka: transaction of %s: %w", t.opt.ID, err)
 }
 
-// drop stops holding the id. The brokers are not told.
+// drop stops holding the id, without informing the brokers.
 func (t *Transactor) drop() {
 	if t.kgo != nil {
 		t.kgo.Close()
@@ -207,5 +207,5 @@ func (t *Transactor) Close() error {
 	return nil
 }
 
-// Held reports whether nothing has failed since the last Take.
+// Held reports whether the id is still held: no call has failed since the last Take.
 func (t *Transactor) Held() bool { return t.kgo != nil }
