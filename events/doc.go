@@ -1,14 +1,14 @@
 // Package events turns events, which are records of named fields, into vectors.
 //
-// A [Schema] lists the fields and says how each is encoded. [Infer] finds it out from
-// the first events of a stream. It depends on the set of these events only, not on
-// their order, and does not change afterwards: a feature means the same for as long as
-// a model lives.
+// A [Schema] lists the fields and how each is encoded. [Infer] infers it from the
+// first events of a stream. It depends only on the set of these events, not on
+// their order, and does not change afterwards: a feature means the same throughout
+// the life of a model.
 //
 // A reader of some wire format puts the fields of a record into a [Row], one [Cell] for
-// each field of the schema. [Schema.Encode] makes the vector, and notes in the row which
+// each field of the schema. [Schema.Encode] makes the vector, and lists in the row which
 // values were missing, invalid or new. [Statistics] counts these, and compares the
-// values with those that the schema was inferred from.
+// values with the events from which the schema was inferred.
 //
 // Everything but Statistics is a pure function of its arguments.
 //
@@ -27,7 +27,7 @@ const (
 	Text   // Text, in UTF-8
 	Time   // Num, in milliseconds since 1970; only formats with a type for times have it
 	List   // Items[From:To] of the row
-	Other  // a value that no feature is made of: an object, or a list of more than MaxArray
+	Other  // a value that gives no feature: an object, or a list of more than MaxArray
 )
 
 var kindNames = [...]string{"absent", "null", "a boolean", "a number", "a text", "a time", "a list", "an object"}
@@ -43,20 +43,20 @@ type Cell struct {
 	Text []byte
 }
 
-// A Row is an event with a cell for each field of a schema, in their order. It is
-// meant to be reused, by one goroutine at a time.
+// A Row is an event with a cell for each field of a schema, in their order. It can be
+// reused, by one goroutine at a time.
 type Row struct {
 	Cells []Cell
 	Items []Cell // of all lists
 	// Unlisted is the number of fields of the event that the schema does not list.
 	Unlisted int
-	// Issues are what Encode noticed.
+	// Issues are the issues that Encode found.
 	Issues []Issue
 
 	sums []term
 }
 
-// Reset makes it a row of n absent cells.
+// Reset makes r a row of n absent cells.
 func (r *Row) Reset(n int) {
 	if cap(r.Cells) < n {
 		r.Cells = make([]Cell, n)
@@ -72,7 +72,7 @@ type Issue struct {
 	Kind  IssueKind
 }
 
-// IssueKind is what was noticed.
+// IssueKind is the kind of an issue.
 type IssueKind uint8
 
 // The kinds of issues.

@@ -34,7 +34,7 @@ type encoder struct {
 	idx []int32 // nil if val is dense
 }
 
-// A term is a value to be added to a feature of a field, counted from its first one.
+// A term is a value to add to a feature of a field; at is relative to its first feature.
 type term struct {
 	at int32
 	v  float32
@@ -89,7 +89,7 @@ func (e *encoder) note(field int, k IssueKind) {
 	e.row.Issues = append(e.row.Issues, Issue{field, k})
 }
 
-// set gives feature j, which is larger than those before, a value.
+// set assigns v to feature j, which is larger than all set before.
 func (e *encoder) set(j int, v float32) {
 	switch {
 	case e.idx == nil:
@@ -99,7 +99,7 @@ func (e *encoder) set(j int, v float32) {
 	}
 }
 
-// A step says how to encode a field, and which of its values are usual.
+// A step describes how to encode a field, and which of its values are usual.
 type step struct {
 	i, at int // the field and its first feature
 	field *Field
@@ -109,7 +109,7 @@ type step struct {
 	low, high float64
 }
 
-// A way is how to encode a usual value.
+// A way is a method of encoding a usual value.
 type way uint8
 
 const (
@@ -190,7 +190,7 @@ func (e *encoder) missing(f *Field) {
 	}
 }
 
-// value encodes a value. On an error no feature was set.
+// value encodes a value. If it returns an error, it has set no feature.
 func (e *encoder) value(i int, f *Field, c *Cell) *FieldError {
 	switch f.Type {
 	case Numeric:
@@ -270,7 +270,7 @@ func number(f *Field, c *Cell) (float64, *FieldError) {
 	return float64(w), nil
 }
 
-// decimal reads a number that is written as a text.
+// decimal parses a number that is written as a text.
 func decimal(text []byte) (float64, bool) {
 	if len(text) == 0 || len(text) > 64 {
 		return 0, false
@@ -398,8 +398,8 @@ func (e *encoder) tags(i int, f *Field, c *Cell) *FieldError {
 	return nil
 }
 
-// add sets the features of e.row.sums, times scale. Terms of the same feature are summed,
-// or if sum is false only the first counts.
+// add sets the features of e.row.sums, times scale. Terms of the same feature are summed
+// if sum is true, and otherwise only the first counts.
 func (e *encoder) add(f *Field, sum bool, scale float32) {
 	slices.SortFunc(e.row.sums, func(a, b term) int { return int(a.at) - int(b.at) })
 	for k := 0; k < len(e.row.sums); {
@@ -462,7 +462,7 @@ func (e *encoder) parts(f *Field, t time.Time) {
 	}
 }
 
-// words sets the counts of the words, term with signs, with norm 1.
+// words sets the signed counts of the words, scaled to norm 1.
 func (e *encoder) words(f *Field, text []byte) {
 	e.row.sums = e.row.sums[:0]
 	var word [64]byte
@@ -507,7 +507,7 @@ func (e *encoder) words(f *Field, text []byte) {
 	}
 }
 
-// array encodes a list of numbers. Each of them may be missing.
+// array encodes a list of numbers. Any of them may be missing.
 func (e *encoder) array(i int, f *Field, c *Cell) *FieldError {
 	if c.Kind != List {
 		return invalid(f, c)
@@ -547,13 +547,13 @@ func (e *encoder) array(i int, f *Field, c *Cell) *FieldError {
 	return nil
 }
 
-// slot returns the feature and the sign that a text is hashed to, as scikit-learn's
-// FeatureHasher has it: with h = murmur3(name=text), |h| modulo the number of features,
-// and the sign of h.
+// slot returns the feature and the sign that a text is hashed to, as in scikit-learn's
+// FeatureHasher: with h = murmur3(name=text), |h| modulo the number of features, and
+// the sign of h.
 func (f *Field) slot(text []byte) (j, sign int) {
 	var room [128]byte
 	h := int32(murmur3(append(append(append(room[:0], f.Name...), '='), text...)))
-	minus := h >> 31                    // 0, or −1 where h is negative
+	minus := h >> 31                    // 0, or −1 if h is negative
 	size := uint32((h ^ minus) - minus) // |−2³¹| is 2³¹
 	return int(size % uint32(f.Hash)), int(minus | 1)
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// A Histogram counts, for each field whose value can be read off a vector, how often it
-// fell into each bin: between quantiles for numbers, one bin for each category, and one
-// for missing values. It depends on the vectors only.
+// A Histogram counts, for each field whose value can be recovered from a vector, how often
+// it fell into each bin: between quantiles for numbers, one bin for each category, and
+// one for missing values. It depends only on the vectors.
 type Histogram struct {
 	schema *Schema
 	n      uint64
-	bins   []int    // their number, for each field
+	bins   []int    // number of bins of each field
 	counts []uint64 // of all fields, one after the other; missing values last
 }
 
-// NewHistogram returns the histogram of no vector. Without a schema it takes the bins
+// NewHistogram returns an empty histogram. Without a schema it takes the bins
 // from the first state that is read into it.
 func NewHistogram(s *Schema) *Histogram {
 	if s == nil {
@@ -33,7 +33,7 @@ func NewHistogram(s *Schema) *Histogram {
 	return h
 }
 
-// bins returns the number of bins of a field, and which of them is for unknown
+// bins returns the number of bins of a field, and the index of the bin for unknown
 // categories, or -1.
 func (f *Field) bins() (n, unknown int) {
 	switch {
@@ -59,7 +59,7 @@ func (h *Histogram) Add(x stream.Vec) {
 	}
 }
 
-// bin returns which of the n bins x falls into.
+// bin returns the index of the bin, of n, that x falls into.
 func (f *Field) bin(x stream.Vec, n int) int {
 	if f.Type == Categorical {
 		if k := nonzero(x, f.at, f.at+f.width()); k >= 0 {
@@ -142,9 +142,9 @@ const (
 	rareShare  = 0.02
 )
 
-// Drift returns which field's values differ from those counted in before, and how. It
-// is empty if none differs, or if one of the histograms has counted fewer than 500
-// vectors.
+// Drift returns a description of the first field whose values differ from the ones counted
+// in before. It is empty if none differs, or if one of the histograms has counted fewer
+// than 500 vectors.
 func (h *Histogram) Drift(before *Histogram) string {
 	if h.n < psiLeast || before.n < psiLeast {
 		return ""
@@ -170,7 +170,7 @@ func (h *Histogram) Drift(before *Histogram) string {
 				return fmt.Sprintf("%.1f %% of the values of %s are %s, %.1f %% before", 100*a, f.Name, rare.name, 100*b)
 			}
 		}
-		// Without any change the index is about the number of bins over that of vectors.
+		// Without any change the expected index is about the number of bins over the vectors.
 		chance := float64(n-1) * (1/float64(h.n) + 1/float64(before.n))
 		if index := compare.PSI(compare.Shares(now), compare.Shares(then)); index > mostPSI+2*chance {
 			return fmt.Sprintf("the stability index of %s is %.2f", f.Name, index)
@@ -179,7 +179,7 @@ func (h *Histogram) Drift(before *Histogram) string {
 	return ""
 }
 
-// State describes the counts, which must be those of the schema of h.
+// State describes the counts, which must match the schema of h.
 func (h *Histogram) State(f *state.Fields) {
 	want := len(h.counts)
 	f.Uint64("examples", &h.n)

@@ -13,21 +13,21 @@ import (
 	"unicode/utf8"
 )
 
-// Spec says what is known about events before the first one is seen. With the zero value
-// everything is inferred.
+// Spec is the prior knowledge about events. With the zero value everything is
+// inferred.
 type Spec struct {
-	// Root, Label, ID and Weight are those of Schema.
+	// Root, Label, ID and Weight are as in Schema.
 	Root   string `yaml:"root"`
 	Label  string `yaml:"label"`
 	ID     string `yaml:"id"`
 	Weight string `yaml:"weight"`
-	// Features are the fields to be used. The type of a field is inferred if it is
+	// Features are the fields to use. The type of a field is inferred if it is
 	// empty.
 	Features map[string]Field `yaml:"features"`
-	// Unlisted says what to do with all other fields: Auto (infer them), Ignore or
+	// Unlisted is the policy for all other fields: Auto (infer them), Ignore or
 	// Refuse. The default is Auto without Features, and Ignore with them.
 	Unlisted string `yaml:"others"`
-	// Missing, Unknown and Invalid are those of Schema.
+	// Missing, Unknown and Invalid are as in Schema.
 	Missing string `yaml:"missing"`
 	Unknown string `yaml:"unknown"`
 	Invalid string `yaml:"invalid"`
@@ -48,21 +48,21 @@ type NamedCell struct {
 const (
 	most        = 0.99 // a field has a type if at least this share of its values has it
 	distinctIDs = 0.95 // texts are ids if more than this share of them is distinct
-	leastIDs    = 1000 // as many integers, all distinct, are ids
-	leastRun    = 100  // or as many consecutive ones
-	wordsEach   = 4    // a text has as many words on average, or else it is a category
-	defaultMax  = 64   // as many categories get features of their own
-	defaultMin  = 5    // if they occur as often
+	leastIDs    = 1000 // this many integers, all distinct, are ids
+	leastRun    = 100  // or this many consecutive ones
+	wordsEach   = 4    // a text has at least this many words on average, otherwise it is a category
+	defaultMax  = 64   // at most this many categories get their own features
+	defaultMin  = 5    // if they occur at least this often
 	leastHash   = 1 << 6
 	mostHash    = 1 << 8 // each feature costs a kernel a dimension
 	textHash    = 1 << 10
-	// Merchants, for example: more categories than this, most of the events in ones too
-	// rare for features of their own. Collisions would cost more than sparse vectors do.
+	// For merchants, for example: more categories than this, and most events in categories
+	// too rare for their own features. Collisions would cost more than sparse vectors do.
 	rareDistinct = 256
 	rareHash     = 1 << 14
 )
 
-// Check returns an error that says what is wrong with a specification, or nil.
+// Check returns an error if a specification is invalid.
 func (s *Spec) Check() error {
 	if !slices.Contains([]string{"", Auto, string(Ignore), Refuse}, s.Unlisted) {
 		return fmt.Errorf("others: %q is not one of auto, ignore, refuse", s.Unlisted)
@@ -85,7 +85,7 @@ func (s *Spec) Check() error {
 
 // Infer returns the schema of events. It depends on the set of events and on the
 // specification, not on the order of the events or of their fields. It is an error if
-// there are more than MaxFields fields, or if no feature can be made of them.
+// there are more than MaxFields fields, or if they give no feature.
 func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 	return s, nil
 }
 
-// why lists the fields that are ignored.
+// why lists the ignored fields and the reasons.
 func (s *Schema) why() string {
 	var list []string
 	for i := range s.Fields {
@@ -164,7 +164,7 @@ func (s *Schema) why() string {
 
 // column holds the values of one field.
 type column struct {
-	kinds   [Other + 1]int // how often
+	kinds   [Other + 1]int // number of values of each kind
 	n       int            // not null
 	numbers []float64      // of numbers and times
 	texts   map[string]int // of texts
@@ -240,8 +240,8 @@ func (c *column) choose(f *Field) {
 	}
 }
 
-// number decides about a column of numbers. Whole numbers are categories if the name
-// says that they name something.
+// number chooses the type of a column of numbers. Whole numbers are categories if the name
+// of the field says that they are names.
 func (c *column) number(f *Field) {
 	f.Type = Numeric
 	sorted := slices.Sorted(slices.Values(c.numbers))
@@ -268,7 +268,7 @@ func (c *column) number(f *Field) {
 	}
 }
 
-// codeName reports whether whole numbers in a field of that name are names of things: id,
+// codeName reports whether whole numbers in a field with this name are names of things: id,
 // shop_id, shopId, zip, zip_code.
 func codeName(name string) bool {
 	name = name[strings.LastIndexByte(name, '.')+1:]
@@ -281,7 +281,7 @@ func codeName(name string) bool {
 	return slices.Contains([]string{"id", "code", "zip", "zipcode", "postcode"}, strings.ToLower(word))
 }
 
-// timeName reports whether a field of that name may hold times.
+// timeName reports whether a field with this name may hold times.
 func timeName(name string) bool {
 	name = strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
 	for _, end := range []string{"ts", "time", "date", "_at", "timestamp"} {
@@ -292,14 +292,14 @@ func timeName(name string) bool {
 	return false
 }
 
-// within reports whether the times, per units to a second, are in 2000 to 2100.
+// within reports whether the times, in units of 1/per seconds, are in 2000 to 2100.
 func within(first, last, per float64) bool {
 	from := float64(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
 	to := float64(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
 	return first >= from*per && last < to*per
 }
 
-// text decides about a column of texts.
+// text chooses the type of a column of texts.
 func (c *column) text(f *Field) {
 	if n := c.kinds[Text]; c.words >= wordsEach*n && 2*len(c.texts) > n {
 		f.Type = HashedText
@@ -308,7 +308,7 @@ func (c *column) text(f *Field) {
 	c.category(f, c.kinds[Text])
 }
 
-// category decides whether n names are ids, and about features for them.
+// category decides whether n names are ids, and otherwise chooses features for them.
 func (c *column) category(f *Field, n int) {
 	f.Type = Ignore
 	distinct := len(c.texts)
@@ -330,7 +330,7 @@ func (c *column) category(f *Field, n int) {
 	}
 }
 
-// hashFor returns how many features that many categories are hashed into.
+// hashFor returns the number of features into which this many categories are hashed.
 func hashFor(distinct int) int {
 	n := leastHash
 	for n < 8*distinct && n < mostHash {
@@ -339,7 +339,7 @@ func hashFor(distinct int) int {
 	return n
 }
 
-// list decides about a column of lists.
+// list chooses the type of a column of lists.
 func (c *column) list(f *Field) {
 	numbers, texts, decimals, all := 0, 0, 0, 0
 	for _, l := range c.lists {
@@ -390,7 +390,7 @@ func (c *column) length() (n int, ok bool) {
 	return n, c.mostly(best)
 }
 
-// frequent returns the texts that occur at least so often, sorted.
+// frequent returns the texts that occur at least this often, sorted.
 func (c *column) frequent(least int) []string {
 	var list []string
 	for text, n := range c.texts {
@@ -402,7 +402,7 @@ func (c *column) frequent(least int) []string {
 	return list
 }
 
-// complete infers what f leaves open, from the given number of events.
+// complete infers the settings that f leaves open, from the given number of events.
 func (c *column) complete(f *Field, events int) {
 	missing := events - c.n
 	switch f.Type {

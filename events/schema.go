@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Type says how a field is encoded.
+// Type is how a field is encoded.
 type Type string
 
 // The types of fields.
@@ -30,10 +30,10 @@ func Types() []Type {
 	return []Type{Ignore, Numeric, Boolean, Categorical, Tags, Timestamp, HashedText, Array}
 }
 
-// What to do about a missing value, an unknown category, and an invalid value: one of
-// another type, or not finite.
+// Policies for a missing value, an unknown category, and an invalid value, which has
+// another type or is not finite.
 const (
-	Indicator     = "indicator" // missing: the mean, and a feature that says so
+	Indicator     = "indicator" // missing: the mean, and a feature that marks it
 	Mean          = "mean"      // missing: the mean alone
 	Refuse        = "refuse"    // the event is refused
 	OtherCategory = "other"     // unknown: the feature of rare and unknown categories
@@ -41,8 +41,8 @@ const (
 	AsMissing     = "missing"   // invalid: as if it were missing
 )
 
-// A Field says how a field of an event is encoded. Categories and what follows is
-// inferred from the first events.
+// A Field describes how a field of an event is encoded. Categories and the fields after
+// it are inferred from the first events.
 type Field struct {
 	Name string `json:"name" yaml:"-"`
 	Type Type   `json:"type" yaml:"type"`
@@ -50,58 +50,58 @@ type Field struct {
 	Transform string `json:"transform,omitempty" yaml:"transform,omitempty"`
 	// Clip, if not empty, holds the bounds of a number, before Transform.
 	Clip []float64 `json:"clip,omitempty" yaml:"clip,omitempty,flow"`
-	// Max is the largest number of categories that have features of their own,
-	// MinCount how often such a category was there at least.
+	// Max is the largest number of categories that have their own features,
+	// MinCount the least number of occurrences of such a category.
 	Max      int `json:"max,omitempty" yaml:"max,omitempty"`
 	MinCount int `json:"min_count,omitempty" yaml:"min-count,omitempty"`
 	// Hash, if positive, is the number of features that categories or words are
 	// hashed into.
 	Hash int `json:"hash,omitempty" yaml:"hash,omitempty"`
-	// Unit of a time that is a number: "s", or "ms", also the default. Parts of a time that
-	// become features: "hour", "weekday".
+	// Unit of a time that is a number: "s", or "ms", also the default. Parts are the parts
+	// of a time that become features: "hour", "weekday".
 	Unit  string   `json:"unit,omitempty" yaml:"unit,omitempty"`
 	Parts []string `json:"parts,omitempty" yaml:"parts,omitempty,flow"`
-	// Missing, Unknown and Invalid, if not empty, override those of the schema.
+	// Missing, Unknown and Invalid, if not empty, override the policies of the schema.
 	Missing string `json:"missing,omitempty" yaml:"missing,omitempty"`
 	Unknown string `json:"unknown,omitempty" yaml:"unknown,omitempty"`
 	Invalid string `json:"invalid,omitempty" yaml:"invalid,omitempty"`
 
-	// Categories have features of their own, in order.
+	// Categories are those with their own features, in order.
 	Categories []string `json:"categories,omitempty" yaml:"categories,omitempty,flow"`
 	// Means of a number, or of each item of an array, replace missing values.
 	Means []float64 `json:"means,omitempty" yaml:"means,omitempty,flow"`
 	// MissingIndicator says for each of Means whether there is a feature that is set if
-	// the value is missing; of a category or a time it has one element.
+	// the value is missing; for a category or a time it has one element.
 	MissingIndicator []bool `json:"gaps,omitempty" yaml:"gaps,omitempty,flow"`
 	// Range is the smallest and the largest number.
 	Range []float64 `json:"range,omitempty" yaml:"range,omitempty,flow"`
 	// Quantiles divide the numbers into up to ten bins of about the same size.
 	Quantiles []float64 `json:"quantiles,omitempty" yaml:"quantiles,omitempty,flow"`
 	// Reference is the histogram that later values are compared with: the share of the
-	// first events in each bin, or in each category and in all other ones.
+	// first events in each bin, or in each category and in all others.
 	Reference []float64 `json:"shares,omitempty" yaml:"shares,omitempty,flow"`
-	// Note says why the type was chosen, where that is not obvious.
+	// Note says why the type was chosen, if that is not obvious.
 	Note string `json:"-" yaml:"-"`
 
 	at         int            // first feature
-	categories map[string]int // index into Categories; nil if they are few
+	categories map[string]int // index into Categories; nil if there are few
 }
 
-// Schema says how the fields of events are encoded.
+// Schema describes how the fields of events are encoded.
 type Schema struct {
-	// Root, if not empty, is the path of the object with the fields, such as
-	// payload.after for Debezium. Events without that object have the fields themselves.
+	// Root, if not empty, is the path of the object with the fields, such as payload.after
+	// for Debezium. Events without that object have the fields at the top level.
 	Root string `json:"root,omitempty" yaml:"root,omitempty"`
 	// Label, ID and Weight are the fields with the label, the id and the importance
 	// weight of the example; empty is none.
 	Label  string `json:"label" yaml:"label,omitempty"`
 	ID     string `json:"id,omitempty" yaml:"id,omitempty"`
 	Weight string `json:"weight,omitempty" yaml:"weight,omitempty"`
-	// Unlisted says what to do with fields that are not listed: Ignore, also the
-	// default, or Refuse.
+	// Unlisted is the policy for fields that are not listed: Ignore, also the default,
+	// or Refuse.
 	Unlisted string `json:"others,omitempty" yaml:"others,omitempty"`
-	// Missing (default Indicator), Unknown (OtherCategory) and Invalid (Refuse) say what
-	// to do about such values.
+	// Missing (default Indicator), Unknown (OtherCategory) and Invalid (Refuse) are the
+	// policies for such values.
 	Missing string `json:"missing,omitempty" yaml:"missing,omitempty"`
 	Unknown string `json:"unknown,omitempty" yaml:"unknown,omitempty"`
 	Invalid string `json:"invalid,omitempty" yaml:"invalid,omitempty"`
@@ -115,7 +115,7 @@ type Schema struct {
 // Limits of schemas.
 const (
 	MaxFields = 4096
-	// MaxDepth is how many levels of nested objects are read.
+	// MaxDepth is the number of levels of nested objects that are read.
 	MaxDepth = 4
 	// MaxArray is the length of the longest list.
 	MaxArray = 1024
@@ -124,7 +124,7 @@ const (
 	maxHash    = 1 << 20
 )
 
-// Parse reads what String wrote. It refuses any other text, and limits that are exceeded.
+// Parse reads the output of String. It refuses any other text, and exceeded limits.
 func Parse(text string) (*Schema, error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -165,14 +165,14 @@ func (s *Schema) Features() []string {
 	return names
 }
 
-// Range returns the features of Fields[i]: from, up to but not including to. The values
-// of Means are those of the first ones.
+// Range returns the features of Fields[i]: from, up to but not including to. Means holds
+// the values of the first ones.
 func (s *Schema) Range(i int) (from, to int) {
 	return s.Fields[i].at, s.Fields[i].at + s.Fields[i].width()
 }
 
 // Scaled reports for each feature whether its scale has a meaning, so that it must not be
-// scaled. Only numbers have none.
+// scaled. Only for numbers it has none.
 func (s *Schema) Scaled() []bool {
 	scaled := make([]bool, s.dim)
 	for i := range s.Fields {
@@ -317,7 +317,7 @@ func policies(missing, unknown, invalid string) error {
 	return nil
 }
 
-// check checks what users can set.
+// check validates the settings that users can make.
 func (f *Field) check() error {
 	if f.Name == "" {
 		return errors.New("it has no name")
@@ -362,7 +362,7 @@ func (f *Field) check() error {
 	return nil
 }
 
-// learned checks what is inferred.
+// learned validates the inferred settings.
 func (f *Field) learned() error {
 	means := 0
 	switch f.Type {

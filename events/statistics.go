@@ -9,8 +9,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Statistics counts what is noticed in the fields of events. It may be used by many
-// goroutines. It is for displays, and not part of any state.
+// Statistics counts the issues in the fields of events. Any number of goroutines may use
+// it. It is for displays, and not part of any state.
 type Statistics struct {
 	schema           *Schema
 	issues           [][issueKinds]atomic.Uint64 // of each field
@@ -20,13 +20,13 @@ type Statistics struct {
 	histogram *Histogram
 }
 
-// NewStatistics returns the statistics of no event.
+// NewStatistics returns empty statistics.
 func NewStatistics(s *Schema) *Statistics {
 	return &Statistics{schema: s, issues: make([][issueKinds]atomic.Uint64, len(s.Fields)), histogram: NewHistogram(s)}
 }
 
-// histogramEvery says that one event in so many is added to the histogram, which takes
-// time.
+// histogramEvery is the sampling interval of the histogram: one event in so many is
+// added, because adding takes time.
 const histogramEvery = 8
 
 // Add counts an event that was encoded as x.
@@ -53,20 +53,20 @@ func (s *Statistics) AddRefused(row *Row) {
 // fields that the schema does not list.
 func (s *Statistics) Events() (events, unlisted uint64) { return s.events.Load(), s.unlisted.Load() }
 
-// FieldStatistics is what was noticed in one field.
+// FieldStatistics counts the issues of one field.
 type FieldStatistics struct {
 	Name string
 	Type Type
 	// Missing, Unknown, Invalid and Outside are the numbers of events with the
 	// issue.
 	Missing, Unknown, Invalid, Outside uint64
-	// PSI is the population stability index of the values against those that the
-	// schema was inferred from: below 0.1 little has changed, above 0.25 much. It is
-	// NaN for types without a histogram, and for fewer than 500 values.
+	// PSI is the population stability index of the values against the events from which the
+	// schema was inferred: below 0.1 little has changed, above 0.25 much. It is NaN for types
+	// without a histogram, and for fewer than 500 values.
 	PSI float64
 }
 
-// Fields returns the statistics of all fields that are used.
+// Fields returns the statistics of all fields in use.
 func (s *Statistics) Fields() []FieldStatistics {
 	var list []FieldStatistics
 	s.mu.Lock()
@@ -86,11 +86,11 @@ func (s *Statistics) Fields() []FieldStatistics {
 	return list
 }
 
-// psiLeast is the number of values below which an index means nothing.
+// psiLeast is the number of values below which an index is meaningless.
 const psiLeast = 500
 
-// psi returns the stability index of the values in the bins, the last of which counts
-// missing ones and is left out.
+// psi returns the stability index of the values in the bins. The last bin counts
+// missing values and is left out.
 func (f *Field) psi(counts []uint64) float64 {
 	if len(f.Reference) == 0 || len(counts) != len(f.Reference)+1 {
 		return math.NaN()

@@ -7,8 +7,8 @@
 //	msgpack  the same map; dense x as array of numbers or as bin of
 //	         little-endian float32, sparse x as {"i":bin,"v":bin}
 //	csv      0.5,1.25,1                 one column may hold the label
-//	avro     binary events, with a reference to a schema in a registry, or of
-//	protobuf one schema that is given
+//	avro     binary events, with a reference to a schema in a registry, or with
+//	protobuf one given schema for all
 //
 // The last two need large libraries. They exist only in programs that import package
 // contrib/registry, which registers them.
@@ -18,7 +18,7 @@
 // feature 3 of a libsvm line is Idx 2 of a stream.Vec. Dense forms need no
 // index: the first value is feature 0 of the vector.
 //
-// What every decoder keeps to:
+// All decoders guarantee:
 //
 //   - A value is decoded whole or refused with a *stream.FieldError that names
 //     the stage (decode, label or feature), the field where there is one, and
@@ -31,7 +31,7 @@
 //     than 4 times the value's length plus 64 KiB (Avro and Protobuf: more, but in
 //     proportion to it).
 //   - A decoder holds no state: one decoder serves any number of goroutines.
-//   - DecodeIn allocates nothing that the arena has room for, but for an ID.
+//   - DecodeIn allocates nothing that fits in the arena, except for an ID.
 //
 // The API is stable.
 package codec
@@ -61,7 +61,7 @@ type Codec interface {
 
 // Options say how to decode values. The zero value of each field selects its default.
 type Options struct {
-	// Labels says which labels a classification stream uses: "pm1" (−1 and +1,
+	// Labels are the labels that a classification stream uses: "pm1" (−1 and +1,
 	// the default), "01" (0 means −1), "12" (1 means −1, 2 means +1), or any two,
 	// separated by a comma, the one that means −1 first: two numbers, "false,true",
 	// or two texts such as "no,yes". A label in double quotes is always a text. The
@@ -71,13 +71,13 @@ type Options struct {
 	// given: "setosa,versicolor,virginica". Other labels of that kind are accepted, and
 	// put into Class of their examples.
 	Labels string
-	// Task is "classify" (the default) or "regress": there every finite label
-	// is accepted as it is.
+	// Task is "classify" (the default) or "regress", which accepts every finite
+	// label unchanged.
 	Task string
-	// MaxFeatures is the largest number of features, and so the largest 1-based
-	// index, that is accepted: 1 to 2³¹−1, default 2²⁴.
+	// MaxFeatures is the largest number of features accepted, and so the largest 1-based
+	// index: 1 to 2³¹−1, default 2²⁴.
 	MaxFeatures int
-	// CSV has the options of csv only.
+	// CSV has the options that only csv uses.
 	CSV CSVOptions
 	// Schema, if not empty, says that records of json or csv are events, objects or rows
 	// of named fields, and how each field is encoded. It is JSON; a Discovery infers it.
@@ -94,16 +94,16 @@ type Options struct {
 	// see NewLabels.
 	LabelsField, LabelsID string
 
-	// The following are for a Discovery only, and so is Auto for Labels.
+	// The following are for a Discovery only, and so is the value Auto of Labels.
 
-	// Events is empty if records are vectors, Auto to find out whether they are, or a
+	// Events is empty if records are vectors, Auto to detect whether they are, or a
 	// specification of the fields in YAML; see docs/events.md.
 	Events string
 	// Label is the field of the label; the default is the first of y, label,
-	// target, class and outcome that the events have.
+	// target, class and outcome that occurs in the events.
 	Label string
-	// Unlabelled says that events need not have a label, because labels come in a topic of
-	// their own.
+	// Unlabelled says that events need not have a label, because labels come in a separate
+	// topic.
 	Unlabelled bool
 }
 
@@ -113,14 +113,14 @@ const DefaultMaxFeatures = 1 << 24
 // MaxValueBytes is the length of the longest value that is accepted.
 const MaxValueBytes = 64 << 20
 
-// Names lists the codecs that also write, and that data files may have.
+// Names lists the codecs that can also write, and that data files may use.
 func Names() []string { return []string{"libsvm", "json", "msgpack", "csv"} }
 
-// AllNames lists all codecs, including those that only read.
+// AllNames lists all codecs, including the read-only ones.
 func AllNames() []string { return append(Names(), "avro", "protobuf") }
 
 // Schematic reports whether records of the codec called name need a schema to be read, as
-// those of avro and protobuf do.
+// avro and protobuf records do.
 func Schematic(name string) bool {
 	_, ok := wire.Lookup(name)
 	return ok || name == "avro" || name == "protobuf"
@@ -253,7 +253,7 @@ func (c *common) indexTooLarge(field string) error {
 }
 
 // checkVec refuses features that no codec may write: values that are not finite, and
-// indices that do not strictly increase from 0.
+// indices that are not strictly increasing from 0.
 func (c *common) checkVec(x stream.Vec) error {
 	if x.Idx != nil {
 		if len(x.Idx) != len(x.Val) {

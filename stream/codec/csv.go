@@ -11,13 +11,13 @@ import (
 )
 
 // CSVOptions describe the columns of csv. A column is given by its name, if Columns has
-// it, by its number from 1 on, or as "first" or "last".
+// it, by its 1-based number, or as "first" or "last".
 type CSVOptions struct {
 	// Header says that the first record of a file has the names of the columns. It must
-	// not be given to a decoder: whoever opens the file removes it, and may set Columns by
-	// ParseHeader. Whoever writes a file writes Codec.Header first.
+	// not be passed to a decoder: the reader of the file removes it, and may set Columns with
+	// ParseHeader. The writer of a file writes Codec.Header first.
 	Header bool
-	// Columns names the columns. If it is set, every record must have as many fields.
+	// Columns names the columns. If it is set, every record must have that many fields.
 	Columns []string
 	// LabelColumn is the column of the label; the default, empty, is none.
 	LabelColumn string
@@ -29,11 +29,11 @@ type CSVOptions struct {
 	// Comma separates fields, default ','.
 	Comma byte
 	// Features names the columns that are features, in the order of the vector. It needs
-	// Columns. All other columns except the label are ignored. By default the order is that
-	// of the columns. It is for decoding only.
+	// Columns. All other columns except the label are ignored. By default features have the
+	// order of the columns. It is for decoding only.
 	Features []string
 	// Dim, if positive, is the number of features of every record. A record with exactly
-	// as many fields then has neither a label nor columns to drop.
+	// that many fields then has neither a label nor columns to drop.
 	Dim int
 }
 
@@ -43,15 +43,15 @@ type CSVOptions struct {
 //	0.5,1.25,1
 //
 // The fields that are neither label nor dropped are the features of a dense
-// vector, in their order. Blanks around a field are cut, a field may be in
-// double quotes. A label that is empty or "?" makes the example unlabelled.
+// vector, in their order. Blanks around a field are removed, a field may be in
+// double quotes. If the label is empty or "?", the example is unlabelled.
 // The form carries no ID.
 type csvCodec struct {
 	common
 	o     CSVOptions
 	label int // column of the label from 0 on, noColumn, or lastColumn
 	drop  []bool
-	to    []int // of each column the feature that it is, or -1; nil: their order
+	to    []int // the feature of each column, or -1; nil: column order
 }
 
 const (
@@ -137,7 +137,7 @@ func (c *csvCodec) order() error {
 	return nil
 }
 
-// column returns the position, from 0, of the column that s means.
+// column returns the 0-based position of the column that s names.
 func (o *CSVOptions) column(s string) (int, error) {
 	for k, name := range o.Columns {
 		if name == s {
@@ -168,7 +168,7 @@ func (o *CSVOptions) column(s string) (int, error) {
 
 func (*csvCodec) Name() string { return "csv" }
 
-// ParseHeader returns the names in a header line, blanks around them cut.
+// ParseHeader returns the names in a header line, without the blanks around them.
 func ParseHeader(line []byte, comma byte) ([]string, error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))))
 	if comma != 0 {
@@ -204,16 +204,16 @@ func (c *csvCodec) Header() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// csvFields are the fields of a record.
+// csvFields iterates over the fields of a record.
 type csvFields struct {
 	c     *csvCodec
 	b     []byte
 	i     int  // where the next field starts; len(b)+1 behind the last one
-	k     int  // how many have been read
+	k     int  // number of fields read so far
 	lines bool // b holds line ends, which only a field in quotes may have
 }
 
-// fields returns the fields of a record, before the first one.
+// fields returns an iterator at the first field of a record.
 func (c *csvCodec) fields(value []byte) (csvFields, error) {
 	r := csvFields{c: c, b: trimLine(value)}
 	if err := checkSize(value); err != nil {
@@ -288,7 +288,7 @@ func (c *csvCodec) trim(b []byte) []byte {
 	return b
 }
 
-// name returns how errors call column k.
+// name returns the name of column k in errors.
 func (c *csvCodec) name(k int) string {
 	if k < len(c.o.Columns) {
 		return fmt.Sprintf("column %d (%s)", k+1, quoted([]byte(c.o.Columns[k])))
@@ -314,7 +314,7 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 	var d draft
 	val := a.Val(min(n, c.maxDim))
 	if c.to != nil {
-		if n < len(c.to) { // or a short record could take much memory
+		if n < len(c.to) { // otherwise a short record could take much memory
 			return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", n, len(c.to))
 		}
 		val = val[:len(c.o.Features)]
@@ -371,7 +371,7 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 	return nil
 }
 
-// orAlone describes a record of features alone, for errors.
+// orAlone describes a record of features only, for errors.
 func (c *csvCodec) orAlone() string {
 	if c.o.Dim == 0 || c.to != nil || c.label == noColumn && c.drop == nil {
 		return ""
@@ -379,7 +379,7 @@ func (c *csvCodec) orAlone() string {
 	return fmt.Sprintf(", or the %d features alone", c.o.Dim)
 }
 
-// value returns the feature that column k holds.
+// value parses the feature in column k.
 func (c *csvCodec) value(f []byte, k int) (float32, error) {
 	if v, n := short32(f); n > 0 && n == len(f) {
 		return v, nil
@@ -404,8 +404,8 @@ func (c *csvCodec) value(f []byte, k int) (float32, error) {
 }
 
 // Append implements stream.Encoder. A sparse vector is written with its zeros,
-// up to its last feature or as many as Columns has room for; dropped columns
-// are left empty.
+// up to its last feature or to the number of feature columns in Columns; dropped
+// columns are left empty.
 func (c *csvCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	if c.to != nil {
 		return dst, failf(stream.StageDecode, stream.ReasonOther, "", "a codec with Features only decodes")

@@ -10,11 +10,11 @@ import (
 )
 
 // csvEvents reads events whose fields are columns. A field has the name of its column, or
-// its number from 1 on if columns have no names.
+// its 1-based number if columns have no names.
 type csvEvents struct {
 	csvCodec
 	encoder
-	at   []int     // of each column, as in names; shorter where columns have no names
+	at   []int     // of each column, as in names; shorter if columns have no names
 	rows sync.Pool // of *events.Row
 }
 
@@ -52,7 +52,7 @@ func newCSVEvents(c *csvCodec, schema string) (*csvEvents, error) {
 	return d, nil
 }
 
-// column returns what the schema calls column k.
+// column returns the schema's name for column k.
 func (c *csvCodec) column(k int) string {
 	if k < len(c.o.Columns) {
 		return c.o.Columns[k]
@@ -118,7 +118,7 @@ func (c *csvEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
 }
 
 // split calls f with each field of a record, its number k from 0 on, and the number of
-// fields, which is a guess by the commas if columns have no names.
+// fields, which is guessed from the commas if columns have no names.
 func (c *csvCodec) split(value []byte, f func(k, of int, field []byte) error) error {
 	r, err := c.fields(value)
 	if err != nil {
@@ -161,8 +161,8 @@ func (c *csvCodec) labelOf(f []byte, k int) (label, error) {
 	return c.labels.decode(d.float64(f))
 }
 
-// none reports whether a field means that there is no value, as spreadsheets, R and
-// pandas write it.
+// none reports whether a field is a missing value, as spreadsheets, R and pandas
+// write it.
 func none(f []byte) bool {
 	switch string(f) {
 	case "", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None":
@@ -206,12 +206,12 @@ func (c *csvCodec) csvFields(value []byte) (list []events.NamedCell, err error) 
 	return list, err
 }
 
-// csvLabel is the name that a discovery gives to the column of the label.
+// csvLabel is the name that a Discovery gives to the label column.
 const csvLabel = "\x00label"
 
-// LooksLikeHeader reports whether the first of the lines of a csv file names its
-// columns: it holds no number, no empty field and none twice, and the second line
-// has numbers.
+// LooksLikeHeader reports whether the first line of a csv file names its columns: it
+// holds no number, no empty field and no duplicates, and the second line has
+// numbers.
 func LooksLikeHeader(lines [][]byte, comma byte) bool {
 	if len(lines) < 2 {
 		return false

@@ -14,27 +14,27 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Auto is the value of Options.Labels to find out the labels, and of Options.Events to
-// find out whether records are events.
+// Auto is the value of Options.Labels that detects the labels, and of Options.Events
+// that detects whether records are events.
 const Auto = "auto"
 
-// SampleSize is the number of records that a Discovery looks at if the stream is longer.
+// SampleSize is the number of records that a Discovery reads if the stream is longer.
 const SampleSize = 1000
 
 // LeastSample is the number of readable records that suffice when a stream brings few
 // more. See Discovery.Usable.
 const LeastSample = 20
 
-// vectorSample is SampleSize for vectors with a usual pair of labels, about which there is
-// less to find out.
+// vectorSample replaces SampleSize for vectors with a usual pair of labels, where there
+// is less to find out.
 const vectorSample = 200
 
 // sampleMost bounds the search for a second label.
 const sampleMost = 100 * SampleSize
 
-// A Discovery infers from the first records of a stream the options of its codec: whether
+// A Discovery infers the options of a codec from the first records of a stream: whether
 // records are vectors or events, the schema of events, and the labels. The result depends
-// on the set of these records only. It is for one goroutine.
+// only on the set of these records. Only one goroutine may use it.
 type Discovery struct {
 	name string
 	o    Options
@@ -49,21 +49,21 @@ type Discovery struct {
 	values      [][]byte // of events
 	labels      labelSet
 	counted     bool   // labels includes those of events
-	label       string // the field with it, in records after the sample
-	vectors     Codec  // of the codecs libsvm and msgpack; for the features alone
+	label       string // the field of the label, in records after the sample
+	vectors     Codec  // of the codecs libsvm and msgpack; for the features only
 	bad         error  // the error of the first record that cannot be read
-	hint        string // what the first record looks like, if that is no event
+	hint        string // a description of the first record, if it is not an event
 	refused     int
 	ids         int // vectors that have the field o.ID
 
-	apart *labelDecoder // of the topic of labels
+	apart *labelDecoder // for the topic of labels
 	first []byte        // its first value
-	// Records of that topic that have a label, and that have the field o.LabelsID.
+	// Number of records of that topic with a label, and with the field o.LabelsID.
 	labelled, labelIDs int
 }
 
-// NewDiscovery returns a Discovery for the codec called name. Of the options
-// Labels may be Auto, and Events Auto or a specification in YAML; see Options.
+// NewDiscovery returns a Discovery for the codec called name. Labels may be Auto, and
+// Events may be Auto or a specification in YAML; see Options.
 func NewDiscovery(name string, o Options) (*Discovery, error) {
 	if name == "csv" && o.CSV.LabelColumn == "" {
 		o.CSV.LabelColumn = o.Label
@@ -85,7 +85,7 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 	}
 	check.Events = ""
 	if name == "csv" {
-		check.ID = "" // it makes the records events
+		check.ID = "" // ID makes the records events
 	}
 	c, err := New(name, check)
 	if err != nil {
@@ -128,7 +128,7 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 		}
 	}
 	if d.csv != nil {
-		d.spec.Label = "" // it has a name of its own
+		d.spec.Label = "" // the label column has a reserved name
 	}
 	d.spec.Label, d.spec.ID = cmp.Or(o.Label, d.spec.Label), cmp.Or(o.ID, d.spec.ID)
 	return d, nil
@@ -153,14 +153,14 @@ func (d *Discovery) given() bool {
 	return d.wire != nil || d.o.Label != "" || d.csv != nil && d.o.ID != "" || d.o.Events != "" && d.o.Events != Auto
 }
 
-// Look takes in the value of a record, and reports whether enough is known.
+// Look adds the value of a record to the sample, and reports whether enough is known.
 func (d *Discovery) Look(value []byte) bool {
 	enough, _ := d.LookRecord(context.Background(), &stream.Record{Value: value})
 	return enough
 }
 
-// LookRecord is Look for a record with its headers. It may wait for a schema. An error is
-// not about the record.
+// LookRecord is Look for a record with its headers. It may wait for a schema. The error
+// is never about the record itself.
 func (d *Discovery) LookRecord(ctx context.Context, rec *stream.Record) (enough bool, err error) {
 	value := rec.Value
 	if d.wire != nil {
@@ -204,8 +204,8 @@ func (d *Discovery) enough() bool {
 	return d.records >= SampleSize && d.labelsKnown() || d.records >= sampleMost
 }
 
-// labelsKnown reports whether no further record is needed to find out the labels. It is
-// valid after count.
+// labelsKnown reports whether the labels are known without further records. It is valid
+// after count.
 func (d *Discovery) labelsKnown() bool {
 	known := d.o.Labels != Auto || d.o.Task == "regress" || d.labels.differ()
 	if d.o.Unlabelled {
@@ -214,9 +214,9 @@ func (d *Discovery) labelsKnown() bool {
 	return known || d.label == ""
 }
 
-// Usable reports whether the records seen suffice: there are LeastSample that can be read,
-// and two labels among them. More records give a better schema, so this is for streams
-// that would take long to bring SampleSize.
+// Usable reports whether the records seen suffice: at least LeastSample can be read, and
+// they have two labels. More records give a better schema, so this is for streams that
+// would take long to reach SampleSize.
 func (d *Discovery) Usable() bool {
 	c := *d
 	c.labels.numbers, c.labels.texts = maps.Clone(d.labels.numbers), maps.Clone(d.labels.texts)
@@ -251,7 +251,7 @@ func (d *Discovery) count() {
 		d.label = spec.Root + "." + spec.Label
 	}
 	if d.name == "csv" {
-		return // they have been seen
+		return // split has already added them
 	}
 	for _, e := range events {
 		for i := range e {
@@ -289,7 +289,7 @@ func (d *Discovery) lookJSON(value []byte) {
 		}
 	}
 	if sparse || d.o.Events == "" && !d.given() {
-		return // as a field for each feature it would take much memory, for nothing
+		return // one field per feature would take much memory, for nothing
 	}
 	fields, err := jsonFields(value)
 	d.keep(fields, value, err, plain)
@@ -309,7 +309,7 @@ func Hint(value []byte) string {
 	return ""
 }
 
-// keep adds the fields of a record, or counts it as refused.
+// keep adds the fields of a record to the sample, or counts the record as refused.
 func (d *Discovery) keep(fields []events.NamedCell, value []byte, err error, plain bool) {
 	switch {
 	case err == nil:
@@ -322,7 +322,7 @@ func (d *Discovery) keep(fields []events.NamedCell, value []byte, err error, pla
 }
 
 // vector reports whether a JSON value has the form {"x":…}, whatever its label, and
-// whether it is sparse; the error says why it does not.
+// whether it is sparse; the error says why it does not have the form.
 func (d *Discovery) vector(value []byte) (plain, sparse bool, err error) {
 	o := d.o
 	o.Labels, o.Events, o.Schema, o.Task = "", "", "", "regress"
@@ -388,8 +388,8 @@ func (d *Discovery) lookWire(ctx context.Context, rec *stream.Record) error {
 	return nil
 }
 
-// lookVector looks at a record of the codecs libsvm and msgpack, of which only the label
-// is to be found out.
+// lookVector processes a record of the codecs libsvm and msgpack, where only the labels
+// are unknown.
 func (d *Discovery) lookVector(value []byte) {
 	d.plain++
 	label, rest := vectorLabel(d.name, value)
@@ -401,8 +401,8 @@ func (d *Discovery) lookVector(value []byte) {
 	}
 }
 
-// Decide returns the options of the codec: those of the Discovery, with Labels and Schema
-// set. The error says what cannot be inferred, and what to do about it.
+// Decide returns the options of the codec: the options of the Discovery, with Labels and
+// Schema set. The error says what cannot be inferred, and what to do about it.
 func (d *Discovery) Decide() (Options, error) {
 	o := d.o
 	o.Events, o.Label = "", ""
@@ -440,8 +440,8 @@ func (d *Discovery) Decide() (Options, error) {
 	return o, nil
 }
 
-// better reports whether clearly more records can be read as events of the schema than as
-// vectors: more than a few bad ones.
+// better reports whether clearly more records (more than a few bad ones) can be read as
+// events of the schema than as vectors.
 func (d *Discovery) better(schema string) bool {
 	o := d.o
 	o.Schema, o.Events = schema, ""
@@ -489,5 +489,5 @@ func (d *Discovery) Known(labels, schema string) Options {
 	return o
 }
 
-// Codec returns the codec for options as Decide or Known returned them.
+// Codec returns the codec for options returned by Decide or Known.
 func (d *Discovery) Codec(o Options) (Codec, error) { return New(d.name, o) }

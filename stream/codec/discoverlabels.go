@@ -39,7 +39,7 @@ func (d *Discovery) LookLabel(ctx context.Context, rec *stream.Record) (enough b
 	return d.enough(), nil
 }
 
-// checkApart returns an error if labels come in a topic of their own and cannot be found
+// checkApart returns an error if labels come in a separate topic and cannot be found
 // there.
 func (d *Discovery) checkApart() error {
 	if !d.o.Unlabelled {
@@ -64,8 +64,8 @@ func (d *Discovery) checkApart() error {
 }
 
 // vectorLabel returns the label of a record of the codec libsvm or msgpack, absent if
-// there is none, and the record with a label that can be read for sure if the codec is
-// libsvm.
+// there is none, and the record, for libsvm with its label replaced by one that can
+// always be read.
 func vectorLabel(codec string, value []byte) (label events.Cell, rest []byte) {
 	if codec == "libsvm" {
 		text, features, _ := strings.Cut(strings.TrimLeft(string(trimLine(value)), " \t"), " ")
@@ -97,7 +97,7 @@ func vectorLabel(codec string, value []byte) (label events.Cell, rest []byte) {
 	return label, value
 }
 
-// aloneLabel turns the text of a label that is alone into what it stands for.
+// aloneLabel converts the text of a bare label to the value it stands for.
 func aloneLabel(c *events.Cell) {
 	var value events.Cell
 	if p := (jsonText{b: c.Text}); readCell(&p, &value, "y", 1) == nil && p.i == len(p.b) {
@@ -105,7 +105,7 @@ func aloneLabel(c *events.Cell) {
 	}
 }
 
-// textLabel turns a text into the number or boolean that it stands for, if any.
+// textLabel converts a text to the number or boolean it stands for, if any.
 func textLabel(c *events.Cell) {
 	switch text := string(c.Text); text {
 	case "true":

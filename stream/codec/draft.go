@@ -9,10 +9,10 @@ type draft struct {
 	id       string
 	labelled bool
 	weight   float32
-	seen     field // all that have come
+	seen     field // all fields seen so far
 }
 
-// A field is what the key of an object means, in the forms json and msgpack: a bit.
+// A field is the meaning of an object's key, in the forms json and msgpack: a bit.
 type field uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	fieldOther field = 0
 )
 
-// field returns what a key means, and an error if it comes twice.
+// field returns the meaning of a key, and an error if it comes twice.
 func (d *draft) field(key string) (field, error) {
 	f := fieldOther
 	switch key {
@@ -39,7 +39,7 @@ func (d *draft) field(key string) (field, error) {
 	return f, d.once(f, key)
 }
 
-// once notes a field, and returns an error if it has come before.
+// once marks a field as seen, and returns an error if it has come before.
 func (d *draft) once(f field, key string) error {
 	if d.seen&f != 0 {
 		return twice(key)
@@ -59,7 +59,7 @@ func (d *draft) finish(a *stream.Arena, ex *stream.Example) {
 	a.Keep(&ex.X)
 }
 
-// weightOf returns an importance weight as examples have it: 0 stands for 1.
+// weightOf returns an importance weight in the form of stream.Example: 0 stands for 1.
 func weightOf(v float64, field string) (float32, error) {
 	w := float32(v)
 	switch {

@@ -8,9 +8,9 @@ import (
 // MaxNames is the most names that CompareFields returns in a list.
 const MaxNames = 20
 
-// CompareFields compares the names of a JSON record with those that d reads. unknown are
-// the fields that d skips because its schema does not list them; missing are the fields
-// of the schema that the record does not have, not even as null. Each list has up to
+// CompareFields compares the names in a JSON record with the names that d reads. unknown
+// are the fields that d skips because its schema does not list them; missing are the
+// schema's fields that the record does not have, not even as null. Each list has up to
 // MaxNames names. Both are nil if d does not read JSON, or cannot read the record.
 func CompareFields(d stream.Decoder, record []byte) (unknown, missing []string) {
 	switch c := d.(type) {
@@ -75,12 +75,12 @@ func compareFields(n *names, fields []events.Field, record []byte) (unknown, mis
 	return unknown, missing
 }
 
-// FieldCount is what a codec of events has noticed in a field since it was made.
+// FieldCount holds the statistics of one field since the codec of events was made.
 type FieldCount = events.FieldStatistics
 
-// FieldCounts returns what d has noticed in the fields of events, how many events it has
-// read, and how many fields it has seen that its schema does not list. It may be called
-// at any time. It returns nothing if records are vectors.
+// FieldCounts returns the issues that d has counted in the fields of events, the number of
+// events read, and the number of fields seen that its schema does not list. It may be
+// called at any time. It returns nothing if records are vectors.
 func FieldCounts(d stream.Decoder) (fields []FieldCount, read, unlisted uint64) {
 	c, ok := d.(interface{ statistics() *events.Statistics })
 	if !ok || c.statistics() == nil {

@@ -8,20 +8,20 @@ import (
 	"strconv"
 )
 
-// decimal is a number as a text holds it: ±mant·10^exp, unless slow says
-// that mant does not hold all digits.
+// decimal is a number as written in a text: ±mant·10^exp. If slow is set, mant does
+// not hold all digits.
 type decimal struct {
 	mant uint64
 	exp  int
 	neg  bool
 	slow bool
-	// plain is false where JSON does not allow the form: a leading plus sign or
+	// plain is false if JSON does not allow the form: a leading plus sign or
 	// zero, no digit before or after the point.
 	plain bool
 }
 
 // scan reads the number [+-]digits[.digits][e[+-]digits] that b starts with
-// and returns how many bytes it has, 0 if there is none. Digits on one side of
+// and returns its length in bytes, 0 if there is none. Digits on one side of
 // the point are enough.
 func scan(b []byte) (d decimal, n int) {
 	i := 0
@@ -84,7 +84,7 @@ func scan(b []byte) (d decimal, n int) {
 	return d, i
 }
 
-// digits appends the digits of b from i on to the mantissa, and returns where they end.
+// digits appends the digits of b from i on to the mantissa, and returns their end.
 func (d *decimal) digits(b []byte, i int) int {
 	for ; i < len(b) && b[i]-'0' <= 9; i++ {
 		if d.mant >= 1e18 {
@@ -103,9 +103,9 @@ var pow10 = [...]float64{
 }
 
 // quick returns d rounded once to float64: mantissa and power of ten are both
-// exact, so that the one product or quotient is the correctly rounded result
+// exact, so the one product or quotient is the correctly rounded result
 // (Clinger, "How to read floating point numbers accurately", PLDI 1990). ok is
-// false where that does not hold.
+// false if that does not hold.
 func (d decimal) quick() (f float64, ok bool) {
 	if d.slow || d.mant >= 1<<53 {
 		return 0, false
@@ -127,7 +127,7 @@ func (d decimal) quick() (f float64, ok bool) {
 }
 
 // float32 returns the float32 nearest to d, which was scanned from text;
-// infinite where it overflows.
+// infinite on overflow.
 func (d decimal) float32(text []byte) float32 {
 	if f, ok := d.quick(); ok {
 		if d.mant == 0 {
@@ -147,16 +147,16 @@ func (d decimal) float32(text []byte) float32 {
 	return float32(f)
 }
 
-// short32 reads a number as scan and float32 do if it is one of those that
-// data sets are made of, [-]digits[.digits] with at most 15 digits and one at
-// least before the point and after it; n is 0 if it is not, or the result
-// cannot be had by a single division.
+// short32 reads a number as scan and float32 do, if it has the usual form in data
+// sets: [-]digits[.digits] with at most 15 digits and at least one before the point
+// and after it. n is 0 if it has another form, or if a single division does not give
+// the result.
 func short32(b []byte) (v float32, n int) {
 	i := 0
 	if len(b) > 0 && b[0] == '-' {
 		i = 1
 	}
-	minus := uint32(i) // signs come as they like: there is no branch on them
+	minus := uint32(i) // signs are unpredictable, so there is no branch on them
 	start := i
 	mant := uint64(0)
 	for i < len(b) && b[i]-'0' <= 9 {
@@ -201,22 +201,22 @@ func short32(b []byte) (v float32, n int) {
 // pow10int holds powers of ten.
 var pow10int = [...]uint64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}
 
-// notDigits returns w, of which each byte is a character, with the values of
-// digits in place of these, and the top bits of the bytes that are none. Behind
-// the first of these it may err.
+// notDigits returns w, a character in each byte, with each digit replaced by its
+// value, and top with the top bit of each byte that is not a digit. Behind the first
+// of these top may be wrong.
 func notDigits(w uint64) (x, top uint64) {
 	const each = 0x0101010101010101
 	x = w ^ '0'*each
 	return x, (x + (0x80-10)*each | x) & (0x80 * each)
 }
 
-// digits8 returns the number that the first of eight characters make, the first
-// one in the lowest byte, and how many of them are digits.
+// digits8 returns the number formed by the leading digits of eight characters, the first
+// one in the lowest byte, and the count of these digits.
 func digits8(w uint64) (v uint64, n int) {
 	x, top := notDigits(w)
 	n = bits.TrailingZeros64(top) / 8
-	// With zeros before them there are eight digits: pairs of them are joined, then
-	// pairs of these, and again.
+	// With zeros before them there are eight digits: join them in pairs, then join the
+	// pairs, and again.
 	x <<= 64 - 8*uint(n)
 	x = x*10 + x>>8
 	const fours = 0x000000ff_000000ff
@@ -224,7 +224,7 @@ func digits8(w uint64) (v uint64, n int) {
 }
 
 // float64 returns the float64 nearest to d, which was scanned from text;
-// infinite where it overflows.
+// infinite on overflow.
 func (d decimal) float64(text []byte) float64 {
 	if f, ok := d.quick(); ok {
 		return f
@@ -233,8 +233,8 @@ func (d decimal) float64(text []byte) float64 {
 	return f
 }
 
-// nonFinite reports whether token is a spelling of NaN or infinity that other
-// programs write.
+// nonFinite reports whether token is a spelling of NaN or infinity used by other
+// programs.
 func nonFinite(token []byte) bool {
 	if len(token) > 0 && (token[0] == '+' || token[0] == '-') {
 		token = token[1:]

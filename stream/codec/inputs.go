@@ -2,12 +2,12 @@ package codec
 
 import "github.com/streamsvm/streamsvm/events"
 
-// Inputs describes the records of a Signature: events, vectors whose features have
-// names, or plain vectors.
+// Inputs describes the records of a Signature: events, vectors with named features,
+// or plain vectors.
 type Inputs struct {
 	// Events says that records are events.
 	Events bool
-	// Strict says that events with fields that Fields does not list are refused.
+	// Strict says that events with fields not listed in Fields are refused.
 	Strict bool
 	// Root, if not empty, is the path of the object that holds the fields of an
 	// event.
@@ -19,7 +19,7 @@ type Inputs struct {
 	Length int
 }
 
-// An Input is a field of events, or a feature that has a name.
+// An Input is a field of events, or a named feature.
 type Input struct {
 	Name string
 	// Type is numeric, categorical, boolean, time, text, array, tags or ignore, as

@@ -16,11 +16,11 @@ import (
 //	{"x":[0.5,1.25],"y":1,"id":"a7"}   dense
 //	{"x":{"3":0.5,"7":1.25},"y":-1}    sparse, keys are 1-based indices
 //
-// The keys of a sparse vector may come in any order; one that comes twice is
-// refused. "y" absent or null makes the example unlabelled; "id" is a string
-// or a number, whose text it becomes, or null. "weight" is a number above 0, by
-// which the example counts, 1 where it is absent or null. "ts" and every other key
-// are skipped, whatever their value; "x", "y", "id" and "weight" may come once. Nesting
+// The keys of a sparse vector may come in any order; a duplicate is refused.
+// If "y" is absent or null the example is unlabelled; "id" is a string or a
+// number, which becomes its text, or null. "weight" is a number above 0, the
+// importance weight, 1 if absent or null. "ts" and every other key are skipped,
+// whatever their value; "x", "y", "id" and "weight" may come once. Nesting
 // deeper than 64 is refused.
 type jsonCodec struct{ common }
 
@@ -44,7 +44,7 @@ func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 	}
 	if c.id != "" {
 		d.id = ""
-		if p, err := jsonAt(value, c.id); err == nil { // or else it is missing
+		if p, err := jsonAt(value, c.id); err == nil { // otherwise it is missing
 			if d.id, err = p.id(); err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 	return nil
 }
 
-// object decodes the one object in value, whatever fields it has.
+// object decodes the one object in value, with any fields.
 func (c *jsonCodec) object(a *stream.Arena, value []byte, d *draft) error {
 	if err := checkSize(value); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (c *jsonCodec) label(p *jsonText) (y label, labelled bool, err error) {
 	return y, err == nil, err
 }
 
-// labelWord reads a label that is no number.
+// labelWord reads a label that is not a number.
 func (c *jsonCodec) labelWord(p *jsonText) (y label, labelled bool, err error) {
 	var text []byte
 	switch {
@@ -161,8 +161,8 @@ func (c *jsonCodec) dense(a *stream.Arena, p *jsonText) (stream.Vec, error) {
 	if p.eat(']') {
 		return stream.Vec{Val: []float32{}}, nil
 	}
-	// What comes before the next bracket is all numbers and commas, or refused
-	// below; a number and its comma take two bytes at least.
+	// Everything before the next bracket is numbers and commas, or refused below; a
+	// number and its comma take at least two bytes.
 	end := bytes.IndexByte(p.b[p.i:], ']')
 	if end < 0 {
 		return stream.Vec{}, p.fail("x", "the array does not end")
@@ -251,8 +251,7 @@ func (c *jsonCodec) sparse(a *stream.Arena, p *jsonText) (stream.Vec, error) {
 	return x, sortFeatures(x)
 }
 
-// sortFeatures puts the features of x in order of their index and refuses one
-// that comes twice.
+// sortFeatures sorts the features of x by their index and refuses duplicates.
 func sortFeatures(x stream.Vec) error {
 	both := make([]uint64, len(x.Idx))
 	for k, j := range x.Idx {

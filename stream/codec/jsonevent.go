@@ -8,8 +8,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// encoder is what the codecs of events share: the schema, the names of its fields, and
-// their statistics.
+// encoder is the part that the codecs of events share: the schema, the names of its
+// fields, and their statistics.
 type encoder struct {
 	schema *events.Schema
 	names  *names
@@ -105,17 +105,17 @@ type eventReader struct {
 	c   *jsonEvents
 	row events.Row
 
-	keys []lastKey // of the event before
-	k    int       // how many there have been in this one
+	keys []lastKey // of the previous event
+	k    int       // number of keys read so far in this one
 }
 
-// A lastKey is a key of the previous event. It is likely to come again in the same place,
+// A lastKey is a key of the previous event. It is likely to recur in the same place,
 // because a producer writes the fields of all events in one order; then comparing a prefix
-// is all it takes to read it.
+// is enough to read it.
 type lastKey struct {
 	in    *names
 	first bool   // in its object
-	text  []byte // from the value before to its own
+	text  []byte // from the previous value to its own
 	name  *name  // or nil
 }
 
@@ -146,8 +146,8 @@ func (r *eventReader) read(c *jsonEvents, value []byte) error {
 	return err
 }
 
-// next reads the next key of an object, with the punctuation around it, and returns what
-// it stands for, or nil. more is false at the end of the object.
+// next reads the next key of an object, with the punctuation around it, and returns its
+// entry, or nil. more is false at the end of the object.
 func (r *eventReader) next(n *names, first bool) (e *name, more bool, err error) {
 	p := &r.p
 	if r.k < len(r.keys) {
@@ -221,7 +221,7 @@ func (r *eventReader) object(n *names, depth int) error {
 	}
 }
 
-// renamed sets the field of an error about a label to the name of the label.
+// renamed replaces "y" by the name of the label in the field of an error.
 func renamed(err error, name string) error {
 	if fe, ok := err.(*stream.FieldError); ok && fe.Field == "y" {
 		fe.Field = name
@@ -236,7 +236,7 @@ func (r *eventReader) cell(e *name, depth int) error {
 		return failf(stream.StageDecode, stream.ReasonDuplicate, r.c.schema.Fields[e.at].Name, "the key comes twice")
 	}
 	if e.plain {
-		// A float32 is all that a feature keeps, and short32 takes a third of the time.
+		// A feature keeps only a float32, and short32 takes a third of the time.
 		if v, n := short32(r.p.b[r.p.i:]); n > 0 {
 			r.p.i += n
 			c.Kind, c.Num = events.Number, float64(v)
@@ -318,7 +318,7 @@ func readCell(p *jsonText, c *events.Cell, field string, depth int) (err error) 
 	return nil
 }
 
-// jsonAt checks the object in value, and returns the text from the value of a field on.
+// jsonAt checks the object in value, and returns the text starting at the value of a field.
 func jsonAt(value []byte, path string) (jsonText, error) {
 	p := jsonText{b: unframed(value)}
 	at := -1
@@ -338,7 +338,7 @@ func jsonAt(value []byte, path string) (jsonText, error) {
 	return jsonText{b: p.b, i: at}, nil
 }
 
-// jsonField returns the value of a field of the object in value, which may not be a list.
+// jsonField returns the value of a field of the object in value. It must not be a list.
 func jsonField(value []byte, path string) (c events.Cell, err error) {
 	p, err := jsonAt(value, path)
 	if err == nil {

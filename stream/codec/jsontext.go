@@ -43,7 +43,7 @@ func (p *jsonText) eat(c byte) bool {
 	return false
 }
 
-// open reads the opening bracket of the object that the value must be.
+// open reads the opening bracket; the value must be an object.
 func (p *jsonText) open() error {
 	if p.space(); p.i == len(p.b) {
 		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
@@ -54,7 +54,7 @@ func (p *jsonText) open() error {
 	return nil
 }
 
-// close makes sure that nothing follows the object.
+// close checks that nothing follows the object.
 func (p *jsonText) close() error {
 	if p.space(); p.i != len(p.b) {
 		return p.fail("", "want nothing after the object")
@@ -92,8 +92,8 @@ func (p *jsonText) key() ([]byte, error) {
 	return key, nil
 }
 
-// find reads an object behind its opening bracket, and returns where the value of a field
-// begins, or -1. The path has a dot for each nested object.
+// find reads an object behind its opening bracket, and returns the position of the value
+// of a field, or -1. The path has a dot for each nested object.
 func (p *jsonText) find(path string, depth int) (at int, err error) {
 	at = -1
 	if depth > maxDepth {
@@ -153,8 +153,8 @@ func (p *jsonText) number(field string, stage stream.Stage) (decimal, []byte, er
 	return d, text, nil
 }
 
-// value reads a feature's value: that of the 1-based feature j, or if j
-// is negative of position k in a dense vector.
+// value reads the value of the 1-based feature j or, if j is negative, of
+// position k in a dense vector.
 func (p *jsonText) value(j, k int) (float32, error) {
 	if v, n := short32(p.b[p.i:]); n > 0 {
 		p.i += n
@@ -179,7 +179,7 @@ func (p *jsonText) value(j, k int) (float32, error) {
 	return 0, failf(stream.StageFeature, stream.ReasonNotFinite, field, "%s overflows a float32", quoted(text))
 }
 
-// str reads a string and returns its contents, which are part of the
+// str reads a string and returns its contents, which share memory with the
 // text unless it holds escapes.
 func (p *jsonText) str(field string) ([]byte, error) {
 	raw, escaped, err := p.rawString(field)
@@ -231,8 +231,8 @@ func (p *jsonText) rawString(field string) (raw []byte, escaped bool, err error)
 	return nil, false, p.fail(field, "want the end of a string")
 }
 
-// stops marks which of eight bytes is the first that is a quote, a backslash or a
-// control character, by its highest bit; bytes behind it may be marked too.
+// stops marks the first of eight bytes that is a quote, a backslash or a control
+// character, by its highest bit; bytes behind it may be marked too.
 func stops(x uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	quote, slash := x^ones*'"', x^ones*'\\'

@@ -22,8 +22,8 @@ type labelDecoder struct {
 	at, key int       // the columns of label and key, as in csvCodec
 }
 
-// NewLabels returns a decoder for the records of a topic that holds labels whose
-// examples are elsewhere. A value is
+// NewLabels returns a decoder for the records of a topic with delayed labels, whose
+// examples are in another topic. A value is
 //
 //	{"y":1,"id":"a7"}   a JSON object. The label is the field o.LabelsField, by default
 //	                    the first of y, label, target, class and outcome that it has;
@@ -39,7 +39,7 @@ type labelDecoder struct {
 // to its schema, whatever the format of the examples.
 //
 // The decoder sets Y, Labelled and ID, and leaves X empty. It implements
-// stream.RecordDecoder. Its errors and guarantees are those of the codecs.
+// stream.RecordDecoder, with the errors and guarantees of the codecs.
 func NewLabels(o Options) (stream.Decoder, error) {
 	l, err := newLabels(o)
 	if err != nil {
@@ -54,7 +54,7 @@ func newLabels(o Options) (*labelDecoder, error) {
 		return nil, err
 	}
 	// Each possible name of the label becomes a field, so that the codecs of events read
-	// the record. The type only says that its value is read as it is.
+	// the record. The type only makes them read its value unchanged.
 	s := &events.Schema{ID: o.LabelsID}
 	if s.ID == "" {
 		s.ID = "id"
@@ -124,9 +124,9 @@ func (l *labelDecoder) DecodeRecord(ctx context.Context, _ *stream.Arena, r *str
 	return err
 }
 
-// read calls use with what a record has for a label, in which field, and with its
-// identity. If a label is alone, field is empty, and the cell has its text. Texts are
-// valid during the call only.
+// read calls use with the label of a record, its field, and the record's identity. If
+// the value is a bare label, field is empty, and the cell has its text. Texts are valid
+// only during the call.
 func (l *labelDecoder) read(ctx context.Context, r *stream.Record, use func(c *events.Cell, field, id string) error) error {
 	c, value, head := l.json, unframed(r.Value), headOf(r)
 	if l.schemas != nil && (head != nil || len(value) > 5 && value[0] == 0) {
@@ -206,7 +206,7 @@ func (l *labelDecoder) readWire(ctx context.Context, w *wireEvents, head, value 
 	return l.label(&wr.Row, id, use)
 }
 
-// label gives use the first possible label that a record has.
+// label passes the first possible label in a record to use.
 func (l *labelDecoder) label(row *events.Row, id string, use func(c *events.Cell, field, id string) error) error {
 	fields := l.json.schema.Fields
 	for i := range fields {
@@ -217,7 +217,7 @@ func (l *labelDecoder) label(row *events.Row, id string, use func(c *events.Cell
 	return use(&events.Cell{}, fields[0].Name, id)
 }
 
-// alone returns the label that is the whole value.
+// alone decodes a value that is a bare label.
 func (l *labelDecoder) alone(b []byte) (label, error) {
 	labels := &l.json.labels
 	if labels.numeric() {

@@ -12,22 +12,22 @@ import (
 )
 
 // labels maps labels on the wire to labels in memory. There are two, −1 and +1,
-// or more, which are numbered from 0 on, and then others may come.
+// or more, numbered from 0 on; with more than two, new labels may appear later.
 type labels struct {
 	regress bool
 	kind    labelKind
-	neg     float64  // of two numbers: what −1 is on the wire
-	pos     float64  // and +1
-	text    []string // what they are in text: −1 and +1, or by number
-	json    []string // and in JSON
-	// Of more than two, what has a number: texts, and numbers as text has them.
+	neg     float64  // the wire value of −1, if there are two numbers
+	pos     float64  // the wire value of +1
+	text    []string // labels as text: −1 and +1, or by number
+	json    []string // labels in JSON
+	// Numbers of more than two labels: by text, and by numeric value.
 	class  map[string]int
 	number map[float64]int
-	values []float64 // of more than two numbers
+	values []float64 // the labels, if they are more than two numbers
 	forbid string    // bytes that a text of another class must not hold
 }
 
-// label is one that has been read: that of stream.Example.
+// label is a decoded label, as in stream.Example.
 type label struct {
 	y     float64
 	class string
@@ -41,9 +41,9 @@ const (
 	texts
 )
 
-// ParseClasses returns the labels that Options.Labels means by s, two or more:
-// all are float64, all bool, or all string. Of two the first is the negative one;
-// more are in the order of their numbers.
+// ParseClasses returns the labels that s, a value of Options.Labels, lists, two or
+// more: all are float64, all bool, or all string. Of two the first is the negative
+// one; more are in the order of their numbers.
 func ParseClasses(s string) ([]any, error) {
 	l, err := parseLabels(s)
 	if err != nil {
@@ -56,7 +56,7 @@ func ParseClasses(s string) ([]any, error) {
 	return all, nil
 }
 
-// value returns label i of text.
+// value returns label i, converted from its text.
 func (l *labels) value(i int) any {
 	switch {
 	case l.kind == texts:
@@ -74,7 +74,7 @@ func (l *labels) value(i int) any {
 // many reports whether there are more than two labels.
 func (l *labels) many() bool { return len(l.text) > 2 }
 
-// parseLabels understands a value of Options.Labels.
+// parseLabels parses a value of Options.Labels.
 func parseLabels(s string) (l labels, err error) {
 	switch s {
 	case "", "pm1":
@@ -125,7 +125,7 @@ func parseLabels(s string) (l labels, err error) {
 	return l, nil
 }
 
-// parseLabel says what a label is; bare says that it may be more than a text.
+// parseLabel parses one label; bare says that it may be a boolean or a number.
 func parseLabel(s string, bare bool) (kind labelKind, v float64, text string, err error) {
 	if bare {
 		if s == "true" || s == "false" {
@@ -154,7 +154,7 @@ func parseLabel(s string, bare bool) (kind labelKind, v float64, text string, er
 // String returns the labels in full, as Options.Labels takes them: -1,1.
 func (l *labels) String() string { return strings.Join(l.json, ",") }
 
-// decode returns the label that the number v on the wire means.
+// decode returns the label for the number v on the wire.
 func (l *labels) decode(v float64) (label, error) {
 	switch {
 	case v-v != 0:
@@ -177,7 +177,7 @@ func (l *labels) decode(v float64) (label, error) {
 	return label{}, l.unknown(numeral(v))
 }
 
-// numeral is a label as records may have it, and as messages show it.
+// numeral formats a number as a label of records, and as error messages show it.
 func numeral(v float64) (text, shown string) {
 	text = strconv.FormatFloat(v, 'g', -1, 64)
 	return text, text
@@ -189,7 +189,7 @@ func (l *labels) numeric() bool { return l.regress || l.kind == numbers }
 // maxClass bounds the length of the text of a class that is found in the stream.
 const maxClass = 256
 
-// word returns the label that a text means, where labels are no numbers.
+// word returns the label for a text if labels are not numbers.
 func (l *labels) word(text []byte) (label, error) {
 	if l.many() {
 		if k, ok := l.class[string(text)]; ok {
@@ -217,10 +217,10 @@ func (l *labels) word(text []byte) (label, error) {
 	return label{}, l.unknown(string(text), quoted(text))
 }
 
-// LabelError is the cause of a stream.FieldError about a label that is none of
-// those that there are.
+// LabelError is the cause of a stream.FieldError about a label that is not one of the
+// known labels.
 type LabelError struct {
-	// Label is what the record has.
+	// Label is the label in the record.
 	Label string
 
 	shown string
@@ -236,8 +236,8 @@ func (l *labels) unknown(text, shown string) error {
 	return fail(stream.StageLabel, stream.ReasonLabel, "y", &LabelError{text, shown, l.json})
 }
 
-// encode is decode's and word's inverse: it returns the number that the label of
-// ex is, or, where labels are no numbers, its text and what that is in JSON.
+// encode is the inverse of decode and word: it returns the label of ex as a number
+// or, if labels are not numbers, as a text and in JSON.
 func (l *labels) encode(ex *stream.Example) (v float64, text, inJSON string, err error) {
 	y := ex.Y
 	refuse := func(want string) (float64, string, string, error) {
@@ -269,7 +269,7 @@ func (l *labels) encode(ex *stream.Example) (v float64, text, inJSON string, err
 	return 0, l.text[i], l.json[i], nil
 }
 
-// encodeClass is encode for a class that has no number.
+// encodeClass is encode for a class without a number.
 func (l *labels) encodeClass(class string) (v float64, text, inJSON string, err error) {
 	if l.kind == numbers {
 		if v, err = strconv.ParseFloat(class, 64); err != nil || v-v != 0 {
@@ -284,7 +284,7 @@ func (l *labels) encodeClass(class string) (v float64, text, inJSON string, err 
 	return 0, class, string(b), err
 }
 
-// appendText appends the label of ex as it is in text.
+// appendText appends the label of ex in text form.
 func (l *labels) appendText(dst []byte, ex *stream.Example) ([]byte, error) {
 	v, text, _, err := l.encode(ex)
 	if err != nil || !l.numeric() {
@@ -293,7 +293,7 @@ func (l *labels) appendText(dst []byte, ex *stream.Example) ([]byte, error) {
 	return appendFloat64(dst, v), nil
 }
 
-// appendJSON appends the label of ex as it is in JSON.
+// appendJSON appends the label of ex in JSON.
 func (l *labels) appendJSON(dst []byte, ex *stream.Example) ([]byte, error) {
 	v, _, text, err := l.encode(ex)
 	if err != nil || !l.numeric() {

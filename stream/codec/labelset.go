@@ -13,7 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/events"
 )
 
-// labelSet holds the labels that have been seen.
+// labelSet counts the labels seen so far.
 type labelSet struct {
 	numbers map[float64]int
 	truths  [2]int
@@ -21,7 +21,7 @@ type labelSet struct {
 	strange int
 }
 
-// mostLabels bounds what is kept.
+// mostLabels bounds the number of labels kept.
 const mostLabels = 1000
 
 func (l *labelSet) add(c *events.Cell) {
@@ -48,7 +48,7 @@ func (l *labelSet) add(c *events.Cell) {
 	}
 }
 
-// usual reports whether both of two labels that are usual have come, and no other.
+// usual reports whether both labels of a usual pair have occurred, and no other.
 func (l *labelSet) usual() bool {
 	if l.truths[0] > 0 && l.truths[1] > 0 {
 		return len(l.numbers)+len(l.texts)+l.strange == 0
@@ -61,11 +61,11 @@ func (l *labelSet) differ() bool {
 	return len(l.numbers) > 1 || l.truths[0] > 0 && l.truths[1] > 0 || len(l.texts) > 1
 }
 
-// mostClasses is the number of labels up to which they are classes.
+// mostClasses is the largest number of labels that are treated as classes.
 const mostClasses = 64
 
-// Labels of which there are at most rare among all are taken for mistakes where
-// the others are of one type, or a pair that is usual.
+// Labels with at most this share of all are treated as mistakes if the others are of
+// one type, or a usual pair.
 const (
 	rareKind  = 0.05 // of another type
 	rareClass = 0.005
@@ -122,13 +122,13 @@ func sum[K comparable](counts map[K]int) (n int) {
 // numberLabels returns Options.Labels for numbers.
 func (l *labelSet) numberLabels() (string, error) {
 	numbers, all := slices.Sorted(maps.Keys(l.numbers)), float64(sum(l.numbers))
-	// within reports whether the labels are a and b, but for mistakes.
+	// within reports whether the labels are a and b, apart from mistakes.
 	within := func(a, b float64) bool {
 		others := slices.DeleteFunc(slices.Clone(numbers), func(v float64) bool { return v == a || v == b })
 		return !slices.ContainsFunc(others, func(v float64) bool { return float64(l.numbers[v]) > max(rareClass*all, 1) })
 	}
-	// A pair of which both have come goes before one of which the other may come
-	// yet: 0 among many 1 is no mistake for -1.
+	// A pair with both labels seen takes precedence over one whose other label may
+	// still come: 0 among many 1 is not a mistake for -1.
 	for most := 2; most > 0; most-- {
 		for _, pair := range [][2]float64{{-1, 1}, {0, 1}, {1, 2}} {
 			n := min(l.numbers[pair[0]], 1) + min(l.numbers[pair[1]], 1)

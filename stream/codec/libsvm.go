@@ -24,7 +24,7 @@ func (*libsvm) Name() string { return "libsvm" }
 
 func blank(c byte) bool { return c == ' ' || c == '\t' }
 
-// skipBlank returns the first position from i on that holds no blank.
+// skipBlank returns the position of the first byte from i on that is not a blank.
 func skipBlank(b []byte, i int) int {
 	for i < len(b) && blank(b[i]) {
 		i++
@@ -117,14 +117,14 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (idx []int32, val []
 	if bytes.HasPrefix(b[i:], []byte("qid:")) {
 		i += len(token(b, i))
 	}
-	// A feature takes four bytes at least, "1:1" and a blank, so the memory is bounded by
+	// A feature takes at least four bytes, "1:1" and a blank, so the memory is bounded by
 	// the length of the value, whatever the number of colons.
 	size := (len(b) - i + 1) / 4
 	if a == nil || size > few {
 		size = min(size, bytes.Count(b[i:], colon))
 	}
 	idx, val = a.Idx(size), a.Val(size)
-	last, short := int64(0), true // the value before had one digit
+	last, short := int64(0), true // the previous value had one digit
 	for {
 		if short {
 			i, last, idx, val = c.digits(b, i, last, idx, val)
@@ -133,11 +133,11 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (idx []int32, val []
 		if i == len(b) {
 			return idx, val, nil
 		}
-		if len(b) >= 8 { // what nearly all features are is read at once
+		if len(b) >= 8 { // nearly all features have a form that can be read at once
 			at := min(i, len(b)-8)
 			w := binary.LittleEndian.Uint64(b[at:]) >> (8 * uint(i-at))
 			if j, n := index8(w); n > 0 && j > last && j <= int64(c.maxDim) {
-				k := i + n // of the value
+				k := i + n // position of the value
 				v, m := float32(0), 0
 				if k < len(b) && b[k]-'0' <= 9 && (k+1 == len(b) || blank(b[k+1])) {
 					v, m = float32(b[k]-'0'), 1
@@ -160,15 +160,15 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (idx []int32, val []
 	}
 }
 
-// digits reads features from i on as long as they are an index of at most four digits,
-// a value of one, and a space, with two more bytes behind: those of categories. It
-// calls nothing, and looks at eight bytes at once.
+// digits reads features from i on as long as each has an index of at most four digits,
+// a one-digit value, and a space, with two more bytes behind, as categories do. It calls
+// no function, and examines eight bytes at once.
 func (c *libsvm) digits(b []byte, i int, last int64, idx []int32, val []float32) (int, int64, []int32, []float32) {
 	const tops = 0x8080808080808080
 	for len(b)-i >= 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
-		// The bytes before the colon and the one behind must be at most 9, the others
-		// 0. A sum with a byte of like sets its top bit if it is more.
+		// The bytes before the colon and the one after it must be at most 9, the others
+		// 0. Adding a byte of like sets the top bit if it is more.
 		var x, like, j uint64
 		var n int
 		switch {
@@ -230,8 +230,8 @@ func (c *libsvm) feature(b []byte, last int64) (j int64, v float32, n int, err e
 
 var colon = []byte{':'}
 
-// digit reads a number of one digit, with or without a sign, and what stands
-// behind it is a blank, as most labels are; n is 0 if that is not so.
+// digit reads a one-digit number, with or without a sign, that is followed by a blank,
+// as most labels are; n is 0 if b does not begin with one.
 func digit(b []byte) (v float64, n int) {
 	minus := 0
 	if c := b[0]; c == '+' || c == '-' {
@@ -246,15 +246,15 @@ func digit(b []byte) (v float64, n int) {
 	return math.Float64frombits(math.Float64bits(float64(b[n]-'0')) | uint64(minus)<<63), n + 1
 }
 
-// few is the number of features for which there may be room without counting them.
+// few is the number of features up to which memory is allocated without counting them.
 const few = 64
 
-// index8 returns the index that eight characters begin with, and how many of them
-// it and the colon behind it take; 0 if there are not both.
+// index8 returns the index that eight characters begin with, and the length of it and
+// the colon behind it; 0 if one of them is missing.
 func index8(w uint64) (j int64, n int) {
 	x, top := notDigits(w)
-	// A processor foresees how short indices go on, and need not wait for the length
-	// of one in order to look at the next.
+	// The processor predicts these branches for short indices, so it need not wait for the
+	// length of one index before it reads the next.
 	switch {
 	case byte(w>>8) == ':' && top&0x80 == 0:
 		return int64(x & 0xff), 2

@@ -14,13 +14,13 @@ import (
 //
 //	dense:  an array of floats and integers, or a bin of little-endian float32
 //	sparse: a map of "i", the 0-based indices, as bin of little-endian int32 or
-//	        array of integers, and "v", the values, as a dense "x" would be;
+//	        array of integers, and "v", the values, in a form of a dense "x";
 //	        indices must strictly increase
 //
-// "y" is a float or an integer, nil or absent where the label is unknown; "id"
-// a string, a bin, an integer, or nil; "weight" a number above 0, by which the
-// example counts, 1 where it is absent or nil. Every other key, of whatever type, is
-// skipped with its value. What follows the map is refused.
+// "y" is a float or an integer, nil or absent if the label is unknown; "id"
+// a string, a bin, an integer, or nil; "weight" a number above 0, the importance
+// weight, 1 if absent or nil. Every other key, of any type, is skipped with its
+// value. Bytes after the map are refused.
 //
 // The encoder writes bin.
 type msgpack struct{ common }
@@ -100,7 +100,7 @@ func (c *msgpack) label(p *packed) (y label, labelled bool, err error) {
 	return y, err == nil, err
 }
 
-// labelWord reads the rest of a label that is no number.
+// labelWord reads the rest of a label that is not a number.
 func (c *msgpack) labelWord(p *packed, h head) (y label, labelled bool, err error) {
 	want := kindString
 	if c.labels.kind == bools {
@@ -210,8 +210,8 @@ func (c *msgpack) vector(a *stream.Arena, p *packed, x *stream.Vec) error {
 	return nil
 }
 
-// list reads the head of an array or bin and returns how many elements
-// of width bytes it holds; an element of an array takes one byte at least.
+// list reads the head of an array or bin and returns the number of its elements,
+// of width bytes in a bin; an element of an array takes at least one byte.
 func (p *packed) list(field string, width int) (n int, array bool, err error) {
 	h, err := p.head()
 	switch {
@@ -371,7 +371,7 @@ func (c *msgpack) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	return out, nil
 }
 
-// appendWord appends a label that is no number.
+// appendWord appends a label that is not a number.
 func (c *msgpack) appendWord(dst []byte, text string) []byte {
 	switch {
 	case c.labels.kind == texts:

@@ -56,7 +56,7 @@ func newNames(s *events.Schema) *names {
 }
 
 // mostDots bounds the dots of a path that may be part of a key or separate two keys: each
-// doubles the ways to read it. With more dots all but the first separate none.
+// doubles the ways to read it. With more dots all but the first separate nothing.
 const mostDots = 6
 
 // put adds a path: as one key, and as a key of each object that its dots may separate.
@@ -87,7 +87,7 @@ func (n *names) get(text string) *name {
 	return n.byKey[text]
 }
 
-// pathOf returns the path of key in an object, as messages and schemas have it.
+// pathOf returns the path of key in an object, as messages and schemas write it.
 func pathOf(prefix, key string) string {
 	if prefix == "" {
 		return key

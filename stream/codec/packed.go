@@ -35,7 +35,7 @@ var kindNames = [...]string{"nil", "bool", "int", "uint", "float", "str", "bin",
 func (k kind) String() string { return kindNames[k] }
 
 // head is the first part of a MessagePack value: a number itself, or the size
-// of what follows, which has not been compared with what is there.
+// of the content that follows, not yet checked against the remaining bytes.
 type head struct {
 	kind kind
 	size int
@@ -66,8 +66,8 @@ func (p *packed) uint(n int) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// size is uint for a size, which is refused where twice that is no int32: it
-// is more than any value may have.
+// size is uint for a size. It refuses sizes of 2³⁰ or more, which no value may have
+// and whose double may overflow an int32.
 func (p *packed) size(n int) (uint64, error) {
 	u, err := p.uint(n)
 	if u >= 1<<30 {
@@ -220,8 +220,8 @@ func (h head) number() (float64, bool) {
 	return 0, false
 }
 
-// key reads a map's key; the name is empty if it is not a short string.
-// It is only good for comparisons while the text is at hand.
+// key reads a map's key; the name is empty if it is not a short string. Use it only
+// for comparisons while the text is in memory.
 func (p *packed) key(depth int) (string, error) {
 	start := p.i
 	h, err := p.head()

@@ -12,11 +12,11 @@ import (
 	"github.com/streamsvm/streamsvm/events"
 )
 
-// usual are the names of fields that are taken for the label by default.
+// usual lists the field names that are taken for the label by default.
 var usual = []string{"y", "label", "target", "class", "outcome"}
 
 // shape returns the sample of events without their envelope, if any, the specification
-// with root, label and id set, and how often each field came.
+// with root, label and id set, and how often each field occurred.
 func (d *Discovery) shape() ([][]events.NamedCell, events.Spec, map[string]int) {
 	spec, sample := d.spec, d.events
 	found := map[string]int{}
@@ -75,7 +75,7 @@ func (d *Discovery) infer() (*events.Schema, error) {
 }
 
 // root returns the path of the event in an envelope of Debezium, Kafka Connect with schemas
-// or CloudEvents, which it knows by their fields; empty if there is none.
+// or CloudEvents, which it recognizes by their fields; empty if there is none.
 func root(found map[string]int) string {
 	has := func(prefix string) bool {
 		for name := range found {
@@ -99,8 +99,8 @@ func root(found map[string]int) string {
 	return ""
 }
 
-// candidates returns the fields that might be the label, those with fewest values first,
-// and how often each value came.
+// candidates returns the fields that might be the label, those with the fewest values
+// first, and how often each value occurred.
 func candidates(sample [][]events.NamedCell) (fields []string, values map[string]map[string]int) {
 	values = map[string]map[string]int{}
 	for _, e := range sample {
@@ -130,8 +130,8 @@ func candidates(sample [][]events.NamedCell) (fields []string, values map[string
 	return fields, values
 }
 
-// LabelField returns the field with exactly two values if there is only one such field,
-// which is then likely to be the label; else "".
+// LabelField returns the field with exactly two values if it is the only such field, and
+// so is likely to be the label; otherwise "".
 func (d *Discovery) LabelField() string {
 	sample, _, _ := d.shape()
 	fields, values := candidates(sample)
@@ -141,7 +141,7 @@ func (d *Discovery) LabelField() string {
 	return fields[0]
 }
 
-// noLabel is the error if there is no label. It suggests fields.
+// noLabel returns the error for a missing label. It suggests fields.
 func (d *Discovery) noLabel(name string, sample [][]events.NamedCell) error {
 	fields, values := candidates(sample)
 	var list []string

@@ -7,16 +7,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Signature describes the data that a model was trained on: how records are written, and
+// Signature describes the data that a model was trained on: the form of the records, and
 // the length of vectors. It is part of a model, so that predictors need no settings for
 // it, and cannot contradict it.
 type Signature struct {
-	// Codec is the name of the codec; empty if examples did not come through one. Then of
-	// the following only Dim and Index are known.
+	// Codec is the name of the codec; empty if examples did not come through one. Then
+	// only Dim and Index of the following are known.
 	Codec string
 	// Labels is Options.Labels in full, such as "0,1" or "\"no\",\"yes\""; empty for a
-	// regression. Three or more are all that were known when the model was made, in the
-	// order of their numbers.
+	// regression. If there are three or more, it lists all that were known when the model
+	// was made, in the order of their numbers.
 	Labels string
 	// MaxFeatures is Options.MaxFeatures.
 	MaxFeatures int
@@ -27,7 +27,7 @@ type Signature struct {
 	Schema string
 	// Dim is the number of features of every dense example, 0 if there was none.
 	Dim int
-	// Index is the largest index of a feature, from 1 on, of all examples; 0 if it
+	// Index is the largest index of a feature, 1-based, in all examples; 0 if it
 	// is not known.
 	Index int
 }
@@ -73,14 +73,14 @@ func (c *csvCodec) signature(s *Signature) {
 	}
 	o.LabelColumn = name(c.label, o.LabelColumn)
 	for _, given := range c.o.DropColumns {
-		k, _ := o.column(given) // newCSV has looked it up
+		k, _ := o.column(given) // newCSV has validated it
 		o.DropColumns = append(o.DropColumns, name(k, given))
 	}
 	s.CSV = o
 }
 
-// Features returns the names of the features, in the order in which they are in
-// a vector; nil where they have none.
+// Features returns the names of the features, in the order of the vector; nil if
+// they have none.
 func (s *Signature) Features() []string {
 	var names []string
 	if s.Schema != "" {
@@ -136,7 +136,7 @@ func (s *Signature) Classes() int {
 	return len(l.text)
 }
 
-// AddClass appends a class to three or more Labels. Its text is that of
+// AddClass appends a class to three or more Labels. class has the form of
 // stream.Example.Class.
 func (s *Signature) AddClass(class string) error {
 	l, err := parseLabels(s.Labels)
@@ -155,8 +155,8 @@ func (s *Signature) AddClass(class string) error {
 	return err
 }
 
-// Length is the length of dense vectors: Dim, or Index if all examples were sparse, or 0
-// if it is not known.
+// Length returns the length of dense vectors: Dim, or Index if all examples were sparse,
+// or 0 if it is not known.
 func (s *Signature) Length() int {
 	if s.Dim > 0 {
 		return s.Dim
@@ -164,8 +164,8 @@ func (s *Signature) Length() int {
 	return s.Index
 }
 
-// Check returns a *stream.FieldError for a dense vector with another length than those of
-// the training data. A sparse one may have features that the model has not seen, as in
+// Check returns a *stream.FieldError for a dense vector whose length differs from the
+// training data. A sparse one may have features that the model has not seen, as in
 // LIBSVM.
 func (s *Signature) Check(x stream.Vec) error {
 	if want := s.Length(); x.Idx == nil && want > 0 && len(x.Val) != want {

@@ -15,9 +15,9 @@ import (
 )
 
 // wireEvents reads events whose records refer to the schema that they were written with: the
-// codecs of package wire, such as avro and protobuf. For each schema it makes a plan of
-// which field goes into which cell. Fields are matched by name, so that records of several
-// schemas give the same features.
+// codecs of package wire, such as avro and protobuf. For each schema it makes a plan that
+// maps fields to cells. Fields are matched by name, so that records of several schemas
+// give the same features.
 type wireEvents struct {
 	common
 	encoder // without a schema if all fields are wanted, or none is known yet
@@ -191,7 +191,7 @@ func (c *wireEvents) find(ctx context.Context, f *frame) (*knownPlan, error) {
 	s, err := c.schemas.Schema(ctx, f.id)
 	var bad *SchemaError
 	if errors.As(err, &bad) {
-		return nil, refuse(err) // there may be one later
+		return nil, refuse(err) // it may be registered later
 	}
 	if err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]events.N
 	for i, name := range p.leaves {
 		cell := r.Row.Cells[i]
 		if cell.Kind == events.Absent || cell.Num-cell.Num != 0 {
-			continue // a value that is not finite says nothing about the field
+			continue // a non-finite value says nothing about the field
 		}
 		n := events.NamedCell{Name: name, Cell: cell}
 		n.Cell.Text = bytes.Clone(cell.Text)
@@ -262,7 +262,7 @@ func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]events.N
 	return list, nil
 }
 
-// A level says which fields of one object are wanted: those of a schema, by name, or all.
+// A level selects the fields of one object: those listed in a schema, by name, or all.
 type level struct {
 	names   *names // nil if all fields are wanted
 	special int    // the cell of the label; the id and the weight have the next ones
@@ -369,7 +369,7 @@ func (l *labels) cell(c *events.Cell, field string) (y label, labelled bool, err
 	return y, err == nil, renamed(err, field)
 }
 
-// want describes valid labels.
+// want describes the valid labels, for errors.
 func (l *labels) want() string {
 	switch {
 	case l.regress:

@@ -52,12 +52,12 @@ const (
 type WrittenSchema struct {
 	// Type is AvroSchema, ProtobufSchema or another that no codec reads.
 	Type string
-	// Text of an Avro schema, and the texts of those that it refers to, in an order in
-	// which none refers to a later one.
+	// Text of an Avro schema, and the texts of the schemas that it refers to, ordered so
+	// that none refers to a later one.
 	Text       string
 	References []string
-	// Descriptors of a Protobuf schema: a FileDescriptorSet, in which the file of
-	// the schema is the last one.
+	// Descriptors of a Protobuf schema: a FileDescriptorSet, whose last file is
+	// the file of the schema.
 	Descriptors []byte
 	// Message is the full name of the message type, if records do not say which it is.
 	Message string
@@ -65,13 +65,13 @@ type WrittenSchema struct {
 
 // Schemas resolves the schemas that records refer to.
 type Schemas interface {
-	// Schema returns the schema with an id, which never changes. It waits while that
-	// cannot be found out, until ctx ends. A *SchemaError says that there is none, or that
-	// it is invalid, and records are refused; any other error ends the stream.
+	// Schema returns the schema with an id, which never changes. If it cannot be looked up,
+	// Schema waits until ctx ends. A *SchemaError says that there is none, or that it is
+	// invalid, and records are refused; any other error ends the stream.
 	Schema(ctx context.Context, id SchemaID) (*WrittenSchema, error)
 }
 
-// SchemaError says why records with a schema cannot be read.
+// SchemaError is the reason why records with a schema cannot be read.
 type SchemaError struct {
 	ID  SchemaID
 	Err error
@@ -81,7 +81,7 @@ func (e *SchemaError) Error() string { return fmt.Sprintf("schema %s: %v", e.ID,
 
 func (e *SchemaError) Unwrap() error { return e.Err }
 
-// ErrNoSchemas: records refer to schemas, but there is no Schemas.
+// ErrNoSchemas says that records refer to schemas, but Options.Schemas is nil.
 var ErrNoSchemas = errors.New("no schema registry is given")
 
 // A frame comes before the data of a record. It has the id of the schema, and for Protobuf
@@ -90,11 +90,11 @@ var ErrNoSchemas = errors.New("no schema registry is given")
 //	0, id in 4 bytes, big-endian                     in the value, before the data
 //	1, GUID in 16 bytes                              in the header __value_schema_id
 //
-// Protobuf has the path of the message behind that: how many numbers, and the
+// For Protobuf the path of the message follows: the count of numbers, and the
 // numbers, as zigzag varints; or a single 0 for the first message of the file.
 type frame struct {
 	id SchemaID
-	// path, as it is written; empty where the form has none.
+	// path, as it is written; empty if the form has none.
 	path []byte
 }
 
@@ -103,7 +103,7 @@ const schemaHeader = "__value_schema_id"
 var errFrame = errors.New("want 0 and the id of a schema of a registry")
 
 // unframe returns the frame of a value and the data behind it. The frame is in
-// head, if that is not nil. paths says that frames have the path of a message.
+// head, if that is not nil. paths says that frames contain the path of a message.
 func unframe(head, value []byte, paths bool) (f frame, data []byte, err error) {
 	b := value
 	if head != nil {
@@ -134,10 +134,10 @@ func unframe(head, value []byte, paths bool) (f frame, data []byte, err error) {
 
 var errPath = errors.New("the path of the message is cut off, or too long")
 
-// maxPath bounds how deep messages are defined in one another.
+// maxPath bounds how deeply message definitions are nested.
 const maxPath = 32
 
-// pathLength returns how many bytes the path at the beginning of b takes.
+// pathLength returns the length in bytes of the path at the beginning of b.
 func pathLength(b []byte) (int, error) {
 	if len(b) > 0 && b[0] == 0 {
 		return 1, nil
@@ -156,7 +156,7 @@ func pathLength(b []byte) (int, error) {
 	return at, nil
 }
 
-// path returns the numbers of a path.
+// numbers returns the numbers of a path.
 func (f *frame) numbers() []int {
 	if len(f.path) == 0 || f.path[0] == 0 {
 		return []int{0}

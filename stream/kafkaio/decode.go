@@ -81,7 +81,7 @@ func (d *decoder) decode(p *fetch.ResponsePartition, from, stop int64, recs []st
 	}
 	out.batches = len(set.Records)
 	// aborted maps a producer to the first offsets of its aborted transactions in this
-	// response, drop (below) to the producers whose records are being dropped.
+	// response that no marker has ended yet. Records of open ones are dropped.
 	aborted := map[int64][]int64{}
 	if d.committed {
 		for _, t := range p.AbortedTransactions {

@@ -12,11 +12,11 @@ import (
 )
 
 // An alias is published like a model, under the name MODEL@ALIAS on the model's topic.
-// It is a full with the payload of the version that the alias stands for, so it survives
-// the compaction of that version. Its epoch counts promotions. MODEL@ALIAS-1 is the
-// version that the alias stood for before.
+// It is a full update with the payload of its target version, so it survives the
+// compaction of that version. Its epoch counts promotions. MODEL@ALIAS-1 is the
+// previous target.
 
-// before ends the name of the version that an alias stood for before.
+// before is the suffix of the name of an alias's previous target.
 const before = "-1"
 
 var aliasForm = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
@@ -30,7 +30,7 @@ func SplitName(name string) (model, alias string) {
 	return model, alias
 }
 
-// CheckModel returns why no trainer can publish a model of this name, or nil. Names
+// CheckModel returns an error if no trainer can publish a model of this name. Names
 // with @ are for aliases.
 func CheckModel(model string) error {
 	if err := CheckName(model); err != nil {
@@ -42,7 +42,7 @@ func CheckModel(model string) error {
 	return nil
 }
 
-// CheckAlias returns why no alias can have this name, or nil.
+// CheckAlias returns an error if no alias can have this name.
 func CheckAlias(alias string) error {
 	switch {
 	case !aliasForm.MatchString(alias):
@@ -55,8 +55,8 @@ func CheckAlias(alias string) error {
 	return nil
 }
 
-// follows reports whether name is the one sought or, if that is empty, one with the
-// alias sought.
+// follows reports whether name is the one sought or, if sought is empty, one with the
+// given alias.
 func follows(sought, alias, name string) bool {
 	if sought != "" {
 		return name == sought
@@ -75,7 +75,7 @@ const (
 // maxReason bounds Promotion.By and Reason, in bytes.
 const maxReason = 1000
 
-// about is what an update's first chunk says in its headers.
+// about is the content of the headers of an update's first chunk.
 type about struct {
 	promotion stream.Promotion
 	promoted  bool

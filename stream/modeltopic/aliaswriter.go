@@ -15,7 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// AliasOptions of NewAliasWriter.
+// AliasOptions are the options of NewAliasWriter.
 type AliasOptions struct {
 	kafkaio.Config
 	// Topic is the model topic, which must exist.
@@ -25,22 +25,22 @@ type AliasOptions struct {
 	// MaxRecordBytes and MaxDown are as in PublisherOptions.
 	MaxRecordBytes int
 	MaxDown        time.Duration
-	// SigningKey, if not nil, signs what is promoted. TrustedKeys are those of
-	// which an update must have a signature, or one of SigningKey's, to be signed
-	// again under another name.
+	// SigningKey, if not nil, signs promotions. An update is signed again under
+	// another name only if it has a signature by one of TrustedKeys or by
+	// SigningKey.
 	SigningKey  ed25519.PrivateKey
 	TrustedKeys []ed25519.PublicKey
-	// Expect, if not nil, is the version for which the alias must stand if
-	// something else is to be promoted; 0 is none.
+	// Expect, if not nil, is the version to which the alias must point for a promotion
+	// of another one; 0 is none.
 	Expect *uint64
-	// Owner, if not nil, returns an error if whoever promotes has been replaced. It is
-	// asked before something is written, when no other writer of the alias can come in
-	// between.
+	// Owner, if not nil, returns an error if the promoting process has been replaced. It
+	// is called before anything is written, when no other writer of the alias can
+	// intervene.
 	Owner func(ctx context.Context) error
 }
 
-// ExpectError says that an alias stands for another version than was expected.
-// Nothing has been written.
+// ExpectError says that an alias points to another version than expected. Nothing
+// has been written.
 type ExpectError struct {
 	Name      string // of the alias in the topic
 	Has, Want uint64 // versions; 0 is none
@@ -63,13 +63,13 @@ type PromoteError struct {
 
 func (e *PromoteError) Error() string { return "kafka: " + e.Name + " " + e.Why }
 
-// AliasWriter makes one alias of a model stand for versions of it. It implements
-// stream.Promoter and is used by one goroutine at a time.
+// AliasWriter points one alias of a model to versions of it. It implements
+// stream.Promoter. Only one goroutine may use it at a time.
 //
-// What the alias stands for and what it stood for before are written in one
-// transaction. There is no claim: whoever promotes takes the transactional id, and goes
-// on from the epochs in the topic. Of two that promote at once the later wins, and keeps
-// the other's version as the one before.
+// The target and the previous target are written in one transaction. There is no
+// claim: a promotion takes the transactional id, and continues from the epochs in
+// the topic. Of two concurrent promotions the later wins, and keeps the other's
+// version as the previous target.
 type AliasWriter struct {
 	opt         AliasOptions
 	log         topiclog.Log
@@ -108,9 +108,9 @@ func NewAliasWriter(ctx context.Context, o AliasOptions) (*AliasWriter, error) {
 	return w, nil
 }
 
-// Promote implements stream.Promoter. What the alias stood for before is found
-// in the topic: why.Previous does not count. It fails with an *ExpectError if
-// the alias does not stand for what AliasOptions say.
+// Promote implements stream.Promoter. The previous target is read from the topic:
+// why.Previous is ignored. It fails with an *ExpectError if the alias does not
+// point to the version in AliasOptions.Expect.
 func (w *AliasWriter) Promote(ctx context.Context, u *stream.Update, why stream.Promotion) error {
 	switch {
 	case u.Model != w.opt.Model || u.Kind != stream.Full:
@@ -124,9 +124,9 @@ func (w *AliasWriter) Promote(ctx context.Context, u *stream.Update, why stream.
 	return w.promote(ctx, u, why)
 }
 
-// Rollback makes the alias stand for what it stood for before, which it returns, and
-// keeps what it stands for now as the version before: rolling back twice undoes
-// the first.
+// Rollback points the alias to its previous target, which it returns, and keeps the
+// present one as the previous target: a second rollback undoes the
+// first.
 func (w *AliasWriter) Rollback(ctx context.Context, why stream.Promotion) (*stream.Update, error) {
 	if err := w.log.Scan(ctx); err != nil {
 		return nil, err
@@ -146,8 +146,8 @@ func (w *AliasWriter) Rollback(ctx context.Context, why stream.Promotion) (*stre
 	return &u, w.promote(ctx, &u, why)
 }
 
-// Delete deletes the alias, or of what it stands for and of what it stood for before that
-// which is this version, unless it is 0.
+// Delete deletes the target and the previous target of the alias, or if version is not 0
+// only those of the two with this version.
 func (w *AliasWriter) Delete(ctx context.Context, version uint64) error {
 	if err := w.log.Scan(ctx); err != nil {
 		return err
@@ -171,19 +171,19 @@ func (w *AliasWriter) Delete(ctx context.Context, version uint64) error {
 	}})
 }
 
-// Held returns what the alias stands for and what it stood for before, under the
-// names that they have in the topic; nil is nothing.
+// Held returns the target and the previous target of the alias, under the names that
+// they have in the topic; nil is nothing.
 func (w *AliasWriter) Held(ctx context.Context) (now, before *stream.Update, err error) {
 	err = w.log.Scan(ctx)
 	return w.now.cur, w.before.cur, err
 }
 
 // Undo aborts a promotion that another writer of the alias has begun and not
-// committed. If that one has died, readers of the topic no longer wait for it; if it
-// lives, it promotes again.
+// committed. If that writer has died, readers of the topic no longer wait for it; if it
+// is alive, it promotes again.
 func (w *AliasWriter) Undo(ctx context.Context) error { return w.log.Writer.Take(ctx) }
 
-// Close gives up what the AliasWriter holds.
+// Close closes the connections of the AliasWriter.
 func (w *AliasWriter) Close() error { return w.log.Writer.Close() }
 
 // slot is one of the two names that an alias has in the topic.
@@ -192,8 +192,8 @@ type slot struct {
 	enc encoder
 }
 
-// fold takes a record of the topic into account. Subscribers drop what is of no use, and
-// so does this.
+// fold processes a record of the topic. It drops unusable records, as subscribers
+// do.
 func (s *slot) fold(r *stream.Record) bool {
 	if !bytes.HasPrefix(r.Key, []byte(s.model+"/")) {
 		return false
@@ -220,14 +220,14 @@ func (w *AliasWriter) put(s *slot, u *stream.Update, epoch uint64, about about, 
 // epoch counts the promotions so far.
 func (w *AliasWriter) epoch() uint64 { return max(w.now.epoch, w.before.epoch) }
 
-// holds reports whether the alias stands for u.
+// holds reports whether the alias already points to u.
 func (w *AliasWriter) holds(u *stream.Update) bool {
 	cur := w.now.cur
 	return cur != nil && cur.Version == u.Version && cur.Hash == u.Hash && bytes.Equal(cur.Payload, u.Payload)
 }
 
-// trusts reports whether what a slot holds is signed by a trusted key or the own
-// one.
+// trusts reports whether the content of a slot is signed by a trusted key or by the
+// SigningKey.
 func (w *AliasWriter) trusts(s *slot) bool {
 	keys := slices.Clone(w.opt.TrustedKeys)
 	if w.opt.SigningKey != nil {
@@ -237,18 +237,18 @@ func (w *AliasWriter) trusts(s *slot) bool {
 	return e.verify(s.cur.Payload, s.about.signature, keys) == nil
 }
 
-// moves returns a function that reports whether the topic has been found to hold
-// something else since. The epoch alone does not tell: a scan may end between two records
-// of a promotion.
+// moves returns a function that reports whether the content of the topic has changed
+// since. The epoch alone is not enough: a scan may end between two records of a
+// promotion.
 func (w *AliasWriter) moves() func() bool {
 	epoch, now, before := w.epoch(), w.now.cur, w.before.cur
 	return func() bool { return w.epoch() != epoch || w.now.cur != now || w.before.cur != before }
 }
 
-// errMoved says that somebody else has promoted meanwhile.
+// errMoved says that another process has promoted meanwhile.
 var errMoved = errors.New("the alias has been moved")
 
-// promote makes the alias stand for u. The topic has just been scanned.
+// promote points the alias to u. The topic has just been scanned.
 func (w *AliasWriter) promote(ctx context.Context, u *stream.Update, why stream.Promotion) error {
 	for {
 		moved := w.moves()
@@ -256,7 +256,7 @@ func (w *AliasWriter) promote(ctx context.Context, u *stream.Update, why stream.
 		if cur != nil {
 			had = cur.Version
 		}
-		again := w.holds(u) // it is only to be signed
+		again := w.holds(u) // only the signature may change
 		if again && (w.opt.SigningKey == nil || w.trusts(&w.now)) {
 			return nil
 		}
@@ -277,7 +277,7 @@ func (w *AliasWriter) promote(ctx context.Context, u *stream.Update, why stream.
 		if err == nil && cur != nil && !again {
 			key := w.opt.SigningKey
 			if key != nil && !w.trusts(&w.now) {
-				key = nil // whoever has written it
+				key = nil // its signature proves nothing
 			}
 			var old []stream.Record
 			old, err = w.put(&w.before, cur, epoch+1, w.now.about, key)

@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// assembler puts updates of one model together from the records of its topic.
+// assembler assembles the updates of one model from the records of its topic.
 type assembler struct {
 	model  string // "": the first one with the alias
 	alias  string // "": none
@@ -28,7 +28,7 @@ type assembler struct {
 	open  []*partial        // incomplete updates, oldest first
 }
 
-// partial is an update of which some chunks have been read.
+// partial is an update with some of its chunks read.
 type partial struct {
 	head   envelope // without data
 	about  about    // of the first chunk
@@ -36,18 +36,18 @@ type partial struct {
 	size   uint64
 }
 
-// openMax bounds how many updates are put together at a time, and so the memory. A
+// openMax bounds the number of updates that are assembled at a time, and so the memory. A
 // reader of committed records finds the chunks of an update side by side. While the
 // topic is compacted, some may be missing.
 const openMax = 3
 
-// add takes a record, and reports whether it completes an update that is newer than
-// cur; that becomes cur. An error says why the record, or the update that it
+// add processes a record, and reports whether it completes an update that is newer than
+// cur, which it then replaces. An error says why the record, or the update that it
 // completes, cannot be used.
 func (a *assembler) add(r *stream.Record) (bool, error) {
 	if r.Value == nil {
 		if deletes(r, a.model) && a.cur != nil {
-			a.raise(max(a.epoch, a.cur.Epoch+1)) // what is older stays so
+			a.raise(max(a.epoch, a.cur.Epoch+1)) // older updates stay superseded
 			a.cur = nil
 		}
 		return false, nil
@@ -103,8 +103,8 @@ func (a *assembler) raise(epoch uint64) {
 	a.open = slices.DeleteFunc(a.open, func(p *partial) bool { return p.head.Epoch < epoch })
 }
 
-// wanted reports whether an update is newer than cur and can be applied. The epoch
-// counts before the version: a trainer that takes over goes on from its own checkpoint,
+// wanted reports whether an update is newer than cur and can be applied. Epochs are
+// compared before versions: a trainer that takes over continues from its own checkpoint,
 // which may be older than the last version of the trainer that it replaces.
 func (a *assembler) wanted(e *envelope) bool {
 	if a.cur == nil {

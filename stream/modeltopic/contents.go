@@ -15,28 +15,28 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// ReadOptions of Read.
+// ReadOptions are the options of Read.
 type ReadOptions struct {
 	kafkaio.Config
 	// Topic is the model topic.
 	Topic string
 	// Model restricts the contents to the model of that name; empty is all.
 	Model string
-	// Version, if not 0, is an older version that is wanted too: see Model.Wanted.
+	// Version, if not 0, is an older version to return too: see Model.Wanted.
 	Version uint64
-	// TrustedKeys, if there are any: only updates that are signed with one of them are
-	// used.
+	// TrustedKeys, if not empty, restricts Read to updates that are signed with one of
+	// them.
 	TrustedKeys []ed25519.PublicKey
 	// TopicWait and MaxDown are as in kafkaio.SourceOptions.
 	TopicWait, MaxDown time.Duration
 }
 
-// Contents describes what a model topic held at one time.
+// Contents describes the contents of a model topic at one time.
 type Contents struct {
 	Topic string
 	// First and End bound the offsets of every partition: First ≤ o < End.
 	First, End stream.Offsets
-	// Records counts all, Tombstones those without a value.
+	// Records counts all records, Tombstones those without a value.
 	Records, Tombstones uint64
 	// Rejected counts records that no subscriber can use, or that complete an update
 	// that none can use; Rejections has the first of them.
@@ -45,7 +45,7 @@ type Contents struct {
 	Models     []Model // in order of their names
 }
 
-// Rejection says what is wrong with a record.
+// Rejection is the reason why a record cannot be used.
 type Rejection struct {
 	Partition stream.Partition
 	Offset    int64
@@ -56,16 +56,16 @@ type Rejection struct {
 // rejectionMax bounds Contents.Rejections.
 const rejectionMax = 20
 
-// Model describes what a model topic holds of one model.
+// Model describes the records of one model in a model topic.
 type Model struct {
 	Name string
-	// Claim is the newest, zero if there is none.
+	// Claim is the newest claim, zero if there is none.
 	Claim Claim
-	// Newest is what a subscriber that joins now gets, with all deltas applied
-	// and the payload's hash verified; nil if there is no full that can be used.
+	// Newest is the update that a subscriber that joins now gets, with all deltas applied
+	// and the payload's hash verified; nil if there is no usable full.
 	Newest *stream.Update
-	// Wanted is what a subscriber got while ReadOptions.Version was the newest; nil if
-	// the topic no longer holds all of it.
+	// Wanted is the update that a subscriber got while ReadOptions.Version was the newest;
+	// nil if the topic no longer holds all of it.
 	Wanted *stream.Update
 	// Updates are those with at least one record, in order of epoch, version and kind.
 	// Superseded ones have no Offsets and, unless Verified, no Evaluation. A model that
@@ -78,51 +78,51 @@ type State string
 
 // The states of updates.
 const (
-	// StateCurrent: the full that Newest is made of.
+	// StateCurrent: the full on which Newest is based.
 	StateCurrent State = "current"
-	// StateApplied: a delta that Newest is made of.
+	// StateApplied: a delta applied to get Newest.
 	StateApplied State = "applied"
-	// StateSuperseded: older than Newest, or of a trainer that has been replaced.
+	// StateSuperseded: older than Newest, or from a trainer that has been replaced.
 	StateSuperseded State = "superseded"
-	// StateIncomplete: newer than Newest, but not all of its chunks are there: it is
-	// being written, or its writer was interrupted.
+	// StateIncomplete: newer than Newest, but some chunks are missing: it is being
+	// written, or its writer was interrupted.
 	StateIncomplete State = "incomplete"
-	// StateUnchained: a delta newer than Newest whose base is not there.
+	// StateUnchained: a delta newer than Newest whose base is missing.
 	StateUnchained State = "unchained"
-	// StateDamaged: a chunk or the payload does not have the hash that it should
-	// have, or the update contradicts itself.
+	// StateDamaged: a chunk or the payload has the wrong hash, or the update contradicts
+	// itself.
 	StateDamaged State = "damaged"
 )
 
-// RetainedUpdate is an update of which a model topic retains records.
+// RetainedUpdate is an update with records that are retained in a model topic.
 type RetainedUpdate struct {
-	stream.Update // without the payload; Hash is that of the payload
+	stream.Update // without the payload; Hash is the hash of the payload
 	// Size is the length of the payload.
 	Size uint64
-	// Chunks is the number of chunks that the update has, Held how many of them are
+	// Chunks is the number of chunks of the update, Held the number of them that are
 	// retained.
 	Chunks, Held uint64
 	Partition    stream.Partition
 	// First and Last are the smallest and largest offset of its records.
 	First, Last int64
 	State       State
-	// Promotion and PromotedAt are those of an alias, nil of another model.
+	// Promotion and PromotedAt describe an alias; for other models Promotion is nil.
 	Promotion  *stream.Promotion
 	PromotedAt time.Time
 	// SignedBy is the KeyID of the signature, empty if there is none. The signature has
 	// been checked if Verified is true and there are TrustedKeys.
 	SignedBy string
 	// Verified says that the payload is complete and has the right hash. Updates that
-	// were superseded already when they were read are not verified.
+	// were already superseded when they were read are not verified.
 	Verified bool
-	// Err says what is damaged.
+	// Err describes the damage.
 	Err error
 }
 
-// Read reads a model topic from its beginning to its present end, and describes what
-// it holds. It changes nothing on the cluster. It keeps the newest payload of every
-// model in memory, and while it reads up to five times the largest one. Its errors are
-// those of kafkaio.NewSource and of reading; errors in records are part of the result.
+// Read reads a model topic from its beginning to its present end, and describes its
+// contents. It changes nothing on the cluster. It keeps the newest payload of every
+// model in memory, and while it reads up to five times the largest one. Its errors come
+// from kafkaio.NewSource and from reading; errors in records are part of the result.
 func Read(ctx context.Context, o ReadOptions) (*Contents, error) {
 	if o.Model != "" {
 		if err := CheckName(o.Model); err != nil {
@@ -146,7 +146,7 @@ func Read(ctx context.Context, o ReadOptions) (*Contents, error) {
 	return s.result(), nil
 }
 
-// scan makes Contents of records.
+// scan builds Contents from records.
 type scan struct {
 	opt    ReadOptions
 	topic  *Contents
@@ -157,22 +157,22 @@ func newScan(o ReadOptions) *scan {
 	return &scan{opt: o, topic: &Contents{Topic: o.Topic}, models: map[string]*scanned{}}
 }
 
-// scanned is what is known of one model.
+// scanned is the state of one model during a scan.
 type scanned struct {
 	assembler
 	updates map[updateKey]*retained
-	chain   []*retained // that the newest update is made of, the full first
+	chain   []*retained // of the newest update, the full first
 	claim   Claim
 	wanted  *stream.Update
 }
 
-// updateKey is what chunks of one update have in common.
+// updateKey identifies the update that a chunk belongs to.
 type updateKey struct {
 	epoch, version, hash, size, chunks uint64
 	kind                               stream.UpdateKind
 }
 
-// retained is an update and which chunks of it there are.
+// retained is an update and the set of its retained chunks.
 type retained struct {
 	RetainedUpdate
 	chunks map[uint64]struct{}
@@ -191,7 +191,7 @@ func (s *scan) take(r *stream.Record) {
 	}
 	e, err := peek(r.Value)
 	if err != nil {
-		// The key tells whether it is another model's.
+		// The key says whether the record belongs to another model.
 		if name, _, ok := strings.Cut(string(r.Key), "/"); s.opt.Model == "" || !ok || name == s.opt.Model {
 			s.reject(r, err)
 		}
@@ -232,7 +232,7 @@ func (s *scan) take(r *stream.Record) {
 	m.chain = append(m.chain, u)
 }
 
-// update returns the update of which r is a chunk, having counted it.
+// update returns the update that the chunk r belongs to, after counting r.
 func (m *scanned) update(r *stream.Record, e *envelope) *retained {
 	k := updateKey{e.Epoch, e.Version, e.Hash, e.size, e.chunks, e.Kind}
 	u := m.updates[k]

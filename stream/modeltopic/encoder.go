@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// encoder makes the records of one model or alias.
+// encoder encodes the records of one model or alias.
 type encoder struct {
 	topic, model string
 	partition    int32
@@ -20,8 +20,8 @@ type encoder struct {
 	key          ed25519.PrivateKey
 }
 
-// newEncoder chooses the partition of a topic that has so many. Subscribers read all
-// of them, so it does not matter if some are added later.
+// newEncoder chooses the partition, given the number of them. Subscribers read all
+// partitions, so it does not matter if some are added later.
 func newEncoder(topic, model string, partitions, recordBytes int) encoder {
 	e := encoder{topic: topic, model: model, recordBytes: recordBytes, deltaRing: DefaultDeltaRing}
 	if partitions > 1 {
@@ -44,7 +44,7 @@ func (c *encoder) claim(n Claim) (stream.Record, error) {
 	return c.record("claim", value, n.At), err
 }
 
-// update returns the chunks of an update, the first with the headers given in addition.
+// update returns the chunks of an update; the first one also gets the given headers.
 func (c *encoder) update(u *stream.Update, headers ...stream.Header) ([]stream.Record, error) {
 	if len(u.Payload) > maxPayload {
 		return nil, fmt.Errorf("kafka: model %s version %d has %d bytes, more than the limit of %d", u.Model, u.Version, len(u.Payload), maxPayload)
@@ -101,8 +101,8 @@ func (c *encoder) update(u *stream.Update, headers ...stream.Header) ([]stream.R
 	return recs, nil
 }
 
-// replaced are the prefixes of the keys whose records a full replaces: those of fulls,
-// and of all updates of versions that made no claims.
+// replaced returns the key prefixes of the records that a full replaces: all fulls, and
+// all updates of versions of the program that made no claims.
 func (c *encoder) replaced() []string {
 	return []string{c.model + "/full/", c.model + "/f/", c.model + "/d/"}
 }

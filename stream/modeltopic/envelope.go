@@ -18,12 +18,12 @@ const (
 	contentType   = "application/vnd.streamsvm.update+msgpack"
 	headerVersion = "format-version"
 
-	// maxPayload bounds the payload of an update, and what a delta makes of it, in
-	// bytes. A reader may need up to five times as much while it puts updates together.
+	// maxPayload bounds the payload of an update, before and after a delta is applied, in
+	// bytes. A reader may need up to five times as much while it assembles updates.
 	maxPayload = 1 << 30
 
-	// claim is the kind of a record that is no update: it says who writes the
-	// model from then on.
+	// claim is the kind of a record that is not an update: it names the process that
+	// writes the model from then on.
 	claim stream.UpdateKind = "claim"
 )
 
@@ -31,12 +31,12 @@ const (
 type envelope struct {
 	stream.Update        // Payload is not used here
 	size          uint64 // bytes of the whole payload, over all chunks
-	chunk, chunks uint64 // this one, counted from 0, of so many
+	chunk, chunks uint64 // index of this chunk from 0, and the number of chunks
 	chunkHash     uint64 // xxh64 of data
 	data          []byte // this chunk's piece of the payload
 
-	// Of a claim: the identity of the checkpoints, empty where the claim has been
-	// given up, and a process for people.
+	// Of a claim: the identity of the checkpoints, empty if the claim has been given
+	// up, and a description of the process for people.
 	owner, by string
 }
 
@@ -51,8 +51,8 @@ func (e *envelope) fields(f *state.Fields) {
 	f.Bytes("data", &e.data)
 }
 
-// about describes what all chunks of an update have in common, and all of a
-// claim.
+// about describes the fields that all chunks of an update share, and all fields of
+// a claim.
 func (e *envelope) about(f *state.Fields) {
 	format := uint64(formatVersion)
 	f.Uint64("format", &format)
@@ -98,7 +98,7 @@ func (e *envelope) about(f *state.Fields) {
 	f.Uint64("payload_size", &e.size)
 }
 
-// claim returns what a claim says.
+// claim returns the content of a claim.
 func (e *envelope) claim() Claim {
 	return Claim{Epoch: e.Epoch, Owner: e.owner, By: e.by, At: e.Created}
 }
@@ -118,7 +118,7 @@ func peek(value []byte) (*envelope, error) {
 }
 
 // decodeEnvelope reads and checks one record's value. Memory is bounded by a
-// small multiple of the value's length, whatever it claims.
+// small multiple of the value's length, whatever sizes it claims.
 func decodeEnvelope(value []byte, maxModel uint64) (*envelope, error) {
 	e, err := peek(value)
 	switch {
@@ -150,7 +150,7 @@ func decodeEnvelope(value []byte, maxModel uint64) (*envelope, error) {
 
 const maxName = 200
 
-// CheckName returns why no model or alias can have the name, nil if one can: some would
+// CheckName returns an error if no model or alias can have the name: some names would
 // be ambiguous in a record's key.
 func CheckName(model string) error {
 	if model == "" || len(model) > maxName || strings.ContainsAny(model, "/\x00\n") {

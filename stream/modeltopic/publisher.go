@@ -1,5 +1,5 @@
 // Package modeltopic publishes models to a compacted Kafka topic, follows them,
-// and describes what such a topic holds. docs/formats/model-topic.md describes the
+// and describes the contents of such a topic. docs/formats/model-topic.md describes the
 // records byte by byte; that format has a version.
 //
 // The API may change.
@@ -19,7 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// PublisherOptions of NewPublisher.
+// PublisherOptions are the options of NewPublisher.
 type PublisherOptions struct {
 	kafkaio.Config
 	// Topic is the model topic. It is created, compacted, if it does not exist.
@@ -29,40 +29,40 @@ type PublisherOptions struct {
 	// MaxRecordBytes bounds a record; 0 is 900 KiB, which fits the default of
 	// message.max.bytes with room to spare.
 	MaxRecordBytes int
-	// DeltaRing is the number of slots for deltas, no less than there are
+	// DeltaRing is the number of slots for deltas, at least the number of deltas
 	// between two fulls; 0 is DefaultDeltaRing.
 	DeltaRing int
 	// MaxDown is as in kafkaio.SourceOptions.
 	MaxDown time.Duration
 	// SigningKey, if not nil, signs every update.
 	SigningKey ed25519.PrivateKey
-	// Writer, if not nil, is what the Publisher writes with, under TransactionalID;
-	// others write with it too. It is not closed.
+	// Writer, if not nil, is used for writing, under TransactionalID. It may be shared
+	// with other writers. The Publisher does not close it.
 	Writer topiclog.Writer
 }
 
-// DefaultDeltaRing is the number of slots for deltas where none is given.
+// DefaultDeltaRing is the default number of slots for deltas.
 const DefaultDeltaRing = 64
 
-// Claim says who writes a model; Owner is the identity of its checkpoints.
+// Claim names the writer of a model; Owner is the identity of its checkpoints.
 type Claim = topiclog.Claim
 
 // Publisher writes the updates of one model to a model topic, each in one transaction.
-// It implements stream.Publisher and is used by one goroutine at a time. Package
-// topiclog says how a model has one writer.
+// It implements stream.Publisher. Only one goroutine may use it at a time. Package
+// topiclog describes how a model gets a single writer.
 type Publisher struct {
 	opt   PublisherOptions
 	log   topiclog.Log
 	enc   encoder
 	by    string
 	close func() error
-	// What the topic holds, as far as it has been scanned, and what has been written
-	// since.
+	// The content of the topic, as far as it has been scanned, including later
+	// writes.
 	version uint64
 	sought  written
 }
 
-// written is an update and whether a topic has it.
+// written is an update and whether it has been found in the topic.
 type written struct {
 	epoch, version uint64
 	kind           stream.UpdateKind
@@ -71,8 +71,8 @@ type written struct {
 
 var _ stream.Publisher = (*Publisher)(nil)
 
-// NewPublisher opens the topic, creating it if need be, and reads what it
-// holds of the model.
+// NewPublisher opens the topic, creating it if need be, and reads the records of the
+// model.
 func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
 	if err := errors.Join(CheckModel(o.Model), checkKeys(o.SigningKey, nil)); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
 		p.log.Writer, err = topiclog.NewWriter(kafkaio.TransactorOptions{
 			Config: o.Config, ID: TransactionalID(o.Topic, o.Model), MaxDown: o.MaxDown,
 			BatchBytes: o.MaxRecordBytes, // one record a batch, or little more
-			Gzip:       true,             // of points with few features, or the same ones, a seventh remains
+			Gzip:       true,             // points with few features, or with the same ones, shrink to a seventh
 		})
 		if err != nil {
 			return nil, err
@@ -119,8 +119,8 @@ func newPublisher(o PublisherOptions, partitions int) *Publisher {
 // TransactionalID is the id under which the updates of a model are written.
 func TransactionalID(topic, model string) string { return "streamsvm.model." + topic + "." + model }
 
-// fold takes a record of the topic into account. Subscribers drop what cannot be read,
-// and so does this.
+// fold processes a record of the topic. It drops unreadable records, as subscribers
+// do.
 func (p *Publisher) fold(r *stream.Record) bool {
 	own := strings.HasPrefix(string(r.Key), p.opt.Model+"/")
 	if r.Value == nil {
@@ -152,17 +152,17 @@ func (p *Publisher) fold(r *stream.Record) bool {
 }
 
 // Last returns the newest claim on the model, and the version published last;
-// both are zero where there is none.
+// both are zero if there is none.
 func (p *Publisher) Last() (Claim, uint64) { return p.log.Newest(), p.version }
 
 // ErrGivenUp says that another process has claimed the model, in a later epoch, and
 // given it up again while this one was starting. A new start gets a later epoch.
 var ErrGivenUp = errors.New("was claimed and given up by another process just now; start again")
 
-// Claim makes this Publisher the one that writes the model, which comes from
-// owner, under an epoch that must be larger than that of Last. It fails with a
-// *topiclog.FencedError if somebody else has claimed the model since the Publisher
-// looked.
+// Claim makes this Publisher the writer of the model, on behalf of owner, under an
+// epoch that must be larger than the epoch of Last. It fails with a
+// *topiclog.FencedError if another process has claimed the model since the
+// Publisher last looked.
 func (p *Publisher) Claim(ctx context.Context, owner string, epoch uint64) error {
 	if newest := p.log.Newest(); epoch <= newest.Epoch {
 		return fmt.Errorf("kafka: model %s has been claimed in epoch %d, which is not smaller than %d", p.opt.Model, newest.Epoch, epoch)
@@ -180,7 +180,7 @@ func (p *Publisher) Claim(ctx context.Context, owner string, epoch uint64) error
 		givenUp := newest.Owner == "" && p.version == 0
 		switch {
 		case newest.Epoch < epoch && (newest.Owner == owner || givenUp):
-			return nil // one that goes on from the same checkpoints, and began earlier, is replaced
+			return nil // an earlier process with the same checkpoints is replaced
 		case givenUp:
 			return fmt.Errorf("kafka: model %s %w: epoch %d", p.opt.Model, ErrGivenUp, newest.Epoch)
 		}
@@ -188,9 +188,9 @@ func (p *Publisher) Claim(ctx context.Context, owner string, epoch uint64) error
 	})
 }
 
-// Release gives up a claim under which nothing has been published, so that it
-// keeps nobody else from the model. Where the model has versions it only waits
-// until the last one can be read: brokers answer a moment before.
+// Release gives up a claim under which nothing has been published, so that it does
+// not block others from the model. If the model has versions it only waits until
+// the last one is readable: brokers acknowledge a moment before that.
 func (p *Publisher) Release(ctx context.Context) error {
 	c := p.log.Own()
 	if c.Epoch == 0 {
@@ -198,7 +198,7 @@ func (p *Publisher) Release(ctx context.Context) error {
 	}
 	if p.version > 0 {
 		if p.log.Writer.Held() {
-			_ = p.log.Scan(ctx) // it is there, whatever the error
+			_ = p.log.Scan(ctx) // the record is there, whatever the error
 		}
 		return nil
 	}
@@ -208,13 +208,13 @@ func (p *Publisher) Release(ctx context.Context) error {
 		return err
 	}
 	return topiclog.Append(ctx, topiclog.Entry{Log: &p.log, Records: []stream.Record{rec}, Check: func() (bool, error) {
-		return p.log.Fenced() != nil, nil // another one's, or given up
+		return p.log.Fenced() != nil, nil // claimed by another process, or given up
 	}})
 }
 
-// Delete deletes all versions of the model, whoever has published them. What stays is a
-// claim that is given up, by which a trainer that still runs is fenced, and followers
-// take the next model for a newer one. They keep the version that they have until then.
+// Delete deletes all versions of the model, whoever has published them. It leaves a
+// claim that is given up, which fences a trainer that still runs and makes followers
+// accept the next model as newer. They keep their present version until then.
 func (p *Publisher) Delete(ctx context.Context) error {
 	if err := p.log.Writer.Take(ctx); err != nil { // nothing more can come from others
 		return err
@@ -234,7 +234,7 @@ func (p *Publisher) Delete(ctx context.Context) error {
 }
 
 // Publish implements stream.Publisher. It fails with a *topiclog.FencedError if
-// somebody else has claimed the model.
+// another process has claimed the model.
 func (p *Publisher) Publish(ctx context.Context, u *stream.Update) error {
 	e, err := p.Prepare(u)
 	if err != nil {
@@ -243,8 +243,8 @@ func (p *Publisher) Publish(ctx context.Context, u *stream.Update) error {
 	return topiclog.Append(ctx, e)
 }
 
-// Prepare returns what Publish appends, for somebody who appends it together with
-// something else by PublisherOptions.Writer.
+// Prepare returns the entry that Publish appends, for a caller that appends it together
+// with other entries through PublisherOptions.Writer.
 func (p *Publisher) Prepare(u *stream.Update) (topiclog.Entry, error) {
 	var none topiclog.Entry
 	if u.Model != p.opt.Model {
@@ -272,7 +272,7 @@ func (p *Publisher) Prepare(u *stream.Update) (topiclog.Entry, error) {
 	}, nil
 }
 
-// Check fails with a *topiclog.FencedError if somebody else has claimed the model, see
+// Check fails with a *topiclog.FencedError if another process has claimed the model, see
 // topiclog.Log.Check.
 func (p *Publisher) Check(ctx context.Context) error { return p.log.Check(ctx) }
 

@@ -42,8 +42,8 @@ func (e *UntrustedError) Error() string {
 	return fmt.Sprintf("it is not what was signed with key %s: something in it has been changed, or it has been written again under another name, version or epoch", e.Key)
 }
 
-// signed returns the bytes that are signed: everything about the update, and the
-// SHA-256 of its payload.
+// signed returns the bytes to sign: everything about the update, and the SHA-256
+// of its payload.
 func (e *envelope) signed(payload []byte) ([]byte, error) {
 	h := *e
 	b, err := state.Append([]byte(signedPrefix), h.about)
@@ -91,14 +91,14 @@ func signedBy(signature string) string {
 }
 
 // KeyID names a key: the first 16 hexadecimal digits of the SHA-256 of its DER
-// form, as of "openssl pkey -pubin -in FILE -outform DER | sha256sum".
+// form, as printed by "openssl pkey -pubin -in FILE -outform DER | sha256sum".
 func KeyID(key ed25519.PublicKey) string {
 	der, _ := x509.MarshalPKIXPublicKey(key) // always has one
 	sum := sha256.Sum256(der)
 	return fmt.Sprintf("%x", sum[:8])
 }
 
-// ReadSigningKey reads a private key from a PEM file as of "openssl genpkey
+// ReadSigningKey reads a private key from a PEM file as written by "openssl genpkey
 // -algorithm ed25519" (PKCS #8).
 func ReadSigningKey(path string) (ed25519.PrivateKey, error) {
 	blocks, err := readPEM(path)
@@ -113,8 +113,8 @@ func ReadSigningKey(path string) (ed25519.PrivateKey, error) {
 	return own, nil
 }
 
-// ReadTrustedKeys reads public keys from PEM files as of "openssl pkey -pubout";
-// each may hold several.
+// ReadTrustedKeys reads public keys from PEM files as written by "openssl pkey
+// -pubout"; each file may hold several.
 func ReadTrustedKeys(paths ...string) ([]ed25519.PublicKey, error) {
 	var keys []ed25519.PublicKey
 	for _, path := range paths {
@@ -148,7 +148,7 @@ func readPEM(path string) (blocks []*pem.Block, err error) {
 	return blocks, nil
 }
 
-// kindOf says what PEM blocks say that they are.
+// kindOf describes PEM blocks by their types.
 func kindOf(blocks []*pem.Block) string {
 	if len(blocks) > 1 {
 		return fmt.Sprintf("%d PEM blocks", len(blocks))

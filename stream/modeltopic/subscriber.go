@@ -14,50 +14,50 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// SubscriberOptions of NewSubscriber.
+// SubscriberOptions are the options of NewSubscriber.
 type SubscriberOptions struct {
 	kafkaio.Config
 	// Topic is the model topic.
 	Topic string
-	// Model is the name of the model to follow, or MODEL@ALIAS. Empty follows the first
-	// model in the topic that has Alias, or is no alias if that is empty.
+	// Model is the name of the model to follow, or MODEL@ALIAS. If it is empty, the first
+	// model in the topic with this Alias is followed, or without Alias the first model.
 	Model, Alias string
-	// TrustedKeys, if there are any: updates that are not signed with one of them are
-	// dropped.
+	// TrustedKeys, if not empty, drops updates that are not signed with one of
+	// them.
 	TrustedKeys []ed25519.PublicKey
 	// TopicWait is how long to wait for a topic that does not exist, and then for a
-	// model in a topic without a complete one; 0 not at all, negative forever. While
-	// it waits, the Subscriber logs what the topic holds, at growing intervals.
+	// complete model in the topic; 0 is not at all, negative forever. While it waits,
+	// the Subscriber logs the contents of the topic, at growing intervals.
 	TopicWait time.Duration
 	// MaxDown is as in kafkaio.SourceOptions.
 	MaxDown time.Duration
 }
 
-// Subscriber follows a model on its topic. It implements stream.Subscriber and
-// is used by one goroutine at a time.
+// Subscriber follows a model on its topic. It implements stream.Subscriber. Only one
+// goroutine may use it at a time.
 //
 // It reads the topic from its beginning, so it can start at any time. It delivers an
 // update once all chunks are there and have the right hashes, and never one that is
-// older than the last, by epoch and then by version. Updates that cannot be used are
-// dropped, and it waits for the next full.
+// older than the last, by epoch and then by version. It drops unusable updates and
+// waits for the next full.
 type Subscriber struct {
 	src      *kafkaio.Source
 	a        *assembler
 	recs     []stream.Record
 	fresh    bool     // a.cur has not been delivered
-	none     *waiting // while there has been no update
-	start    waiting  // what none is at first
+	none     *waiting // until the first update
+	start    waiting  // the initial value of none
 	foreign  uint64   // records of no model
-	damaged  uint64   // records of no use that are a model's
+	damaged  uint64   // unusable records of a model
 	rejected atomic.Uint64
-	refused  atomic.Uint64 // of them, updates without a trusted signature
+	refused  atomic.Uint64 // updates among them without a trusted signature
 	received Received
 	log      *slog.Logger
 }
 
 var _ stream.Subscriber = (*Subscriber)(nil)
 
-// NewSubscriber begins to read the topic. Its errors are those of
+// NewSubscriber starts reading the topic. Its errors are the errors of
 // kafkaio.NewSource.
 func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error) {
 	if o.Model != "" {
@@ -85,7 +85,7 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 }
 
 // settle is how long Next, once it has an update, waits for records that the broker
-// already holds and that may make a newer one.
+// already holds and that may give a newer one.
 const settle = time.Second
 
 // Next implements stream.Subscriber. It reads to the end of the topic before
@@ -160,8 +160,8 @@ func (s *Subscriber) take(r *stream.Record) {
 }
 
 // reject counts a dropped record, and logs the 1st, 2nd, 4th, 8th and so on of its
-// kind. While there is no model, records of no model are part of the message that
-// says so.
+// kind. While there is no model, the message about that covers records of no
+// model.
 func (s *Subscriber) reject(r *stream.Record, e *envelope, err error) {
 	s.rejected.Add(1)
 	var untrusted *UntrustedError
@@ -181,7 +181,7 @@ func (s *Subscriber) reject(r *stream.Record, e *envelope, err error) {
 	}
 }
 
-// Received counts the updates that made a newer model, by the form in which they came.
+// Received counts the updates that gave a newer model, by their form.
 type Received struct {
 	Fulls  uint64 `json:"fulls"`
 	Deltas uint64 `json:"deltas"`
@@ -189,7 +189,7 @@ type Received struct {
 	Bytes uint64 `json:"bytes"`
 }
 
-// Sub returns what came after before.
+// Sub returns the counts since before.
 func (r Received) Sub(before Received) Received {
 	return Received{r.Fulls - before.Fulls, r.Deltas - before.Deltas, r.Bytes - before.Bytes}
 }
@@ -214,8 +214,8 @@ func (s *Subscriber) Rejected() uint64 { return s.rejected.Load() }
 // them. It may be called from any goroutine.
 func (s *Subscriber) Untrusted() uint64 { return s.refused.Load() }
 
-// Promotion returns who promoted the update that Next has returned last, and when; ok
-// is false if that is no alias.
+// Promotion returns the promotion of the update that Next returned last, and its time; ok
+// is false if the update is not an alias.
 func (s *Subscriber) Promotion() (p stream.Promotion, at time.Time, ok bool) {
 	return s.a.about.promotion, s.a.about.at, s.a.about.promoted
 }

@@ -21,7 +21,7 @@ type NoModelError struct {
 	// Waited is the time since the end of the topic was reached, or since the last
 	// chunk of the model came.
 	Waited time.Duration
-	// Holds says what the topic holds instead.
+	// Holds describes the contents of the topic.
 	Holds string
 	// Models are the names of the models in it, sorted.
 	Models []string
@@ -31,7 +31,7 @@ func (e *NoModelError) Error() string {
 	return fmt.Sprintf("kafka: %s, and no complete model has come in %v", e.Holds, e.Waited)
 }
 
-// waiting collects what a topic holds while no model has been found.
+// waiting collects the contents of a topic until a model is found.
 type waiting struct {
 	topic, model, alias string
 	wait                time.Duration
@@ -41,10 +41,10 @@ type waiting struct {
 	reminder remind.Reminder
 	records  uint64
 	none     uint64              // records of no model
-	first    string              // describes the first of them
+	first    string              // describes the first such record
 	pieces   uint64              // records of the model
 	claimed  *envelope           // the newest claim on it
-	refused  error               // why the signature of an update of it was refused
+	refused  error               // why an update's signature was refused
 	names    map[string]struct{} // of models
 }
 
@@ -82,7 +82,7 @@ func (w *waiting) saw(r *stream.Record, e *envelope) {
 	}
 }
 
-// look returns how long to wait until it is called again, and logs a reminder if one is
+// look returns the time until it should be called again, and logs a reminder if one is
 // due. It fails once the time to wait is over.
 func (w *waiting) look(now time.Time, atEnd bool) (time.Duration, error) {
 	if w.since.IsZero() {
@@ -109,7 +109,7 @@ func (w *waiting) look(now time.Time, atEnd bool) (time.Duration, error) {
 	return left, nil
 }
 
-// holds says what the topic holds.
+// holds describes the contents of the topic.
 func (w *waiting) holds() string {
 	var s string
 	switch {
@@ -146,7 +146,7 @@ func (w *waiting) what() string {
 	return "model " + w.model
 }
 
-// known lists the models in the topic, the one that is probably meant first.
+// known lists the models in the topic, the likeliest match first.
 func (w *waiting) known() string {
 	names := slices.Sorted(maps.Keys(w.names))
 	meant := spell.DidYouMean(w.model, names)

@@ -10,7 +10,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// Move is a promotion: what an alias of a model stands for from a time on.
+// Move is a promotion: the version that an alias points to from a time on.
 type Move struct {
 	Alias    string
 	Version  uint64
@@ -19,22 +19,22 @@ type Move struct {
 	At time.Time
 }
 
-// Watcher follows the promotions of one model. It is used by one goroutine at a time.
+// Watcher follows the promotions of one model. Only one goroutine may use it at a time.
 type Watcher struct {
 	opt     ReadOptions
-	next    stream.Offsets // up to which the topic has been read
+	next    stream.Offsets // end of the part of the topic that has been read
 	aliases map[string]*assembler
 }
 
-// NewWatcher reads nothing yet. Model must be set; Version does not count.
+// NewWatcher does not read yet. Model must be set; Version is ignored.
 func NewWatcher(o ReadOptions) *Watcher {
 	return &Watcher{opt: o, aliases: map[string]*assembler{}}
 }
 
-// Look reads what has been added to the topic since the last call and returns the
-// promotions in it, in order for each alias; compaction keeps the last one only. Those
-// without a signature by one of the TrustedKeys are left out. Its errors are those of
-// kafkaio.NewSource and of reading. Promotions that were read before an error are
+// Look reads the records added to the topic since the last call and returns the
+// promotions among them, in order for each alias; compaction keeps only the last one. It
+// leaves out promotions without a signature by one of the TrustedKeys. Its errors come
+// from kafkaio.NewSource and from reading. Promotions that were read before an error are
 // returned with it, and not again.
 func (w *Watcher) Look(ctx context.Context) (moves []Move, err error) {
 	_, next, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
@@ -53,7 +53,7 @@ func (w *Watcher) Look(ctx context.Context) (moves []Move, err error) {
 		}
 		if done, err := a.add(r); err == nil && done {
 			moves = append(moves, Move{Alias: alias, Version: a.cur.Version, Examples: a.cur.Examples, Promotion: a.about.promotion, At: a.about.at})
-			a.cur.Payload = nil // nothing builds on it
+			a.cur.Payload = nil // no later update needs it
 		}
 	})
 	if err == nil {
