@@ -21,7 +21,7 @@ const (
 	SampledOut
 )
 
-// Need says what a learner is waiting for.
+// Need is what a learner is waiting for.
 type Need struct {
 	// Fresh is a lower bound on the number of further examples that must be
 	// added before a Step can be due; 0 means that a Step is due now. Between
@@ -49,7 +49,7 @@ const (
 	Balanced   Policy = "balanced"  // a uniform sample of each class, of equal sizes as far as the stream allows
 )
 
-// Options say what a Buffer accepts, what it keeps and when a step is due.
+// Options are what a Buffer accepts, what it keeps and when a step is due.
 type Options struct {
 	// Regress allows any number as a label. Otherwise labels are +1 and −1 or, with
 	// Classes, class numbers from 0.
@@ -276,8 +276,8 @@ func (b *Buffer) Take() *Draw {
 	return d
 }
 
-// few is the number of examples up to which the lists of a Draw are reused. What
-// they point to stays alive until then.
+// few is the number of examples up to which the lists of a Draw are reused. The
+// examples in them stay alive until then.
 const few = 16
 
 // take hands out the pending examples.

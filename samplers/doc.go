@@ -2,8 +2,8 @@
 // the buffer between the examples that arrive and the steps that learn from them,
 // with sliding-window, reservoir, class-balanced and growing samples.
 //
-// A learner embeds a Buffer, which gives it Add and Need, and takes from it what
-// its next step works on:
+// A learner embeds a Buffer, which gives it Add and Need, and takes from it the
+// examples for its next step:
 //
 //	func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 //		d := l.Take()        // what joins the sample, what leaves it, what to test on

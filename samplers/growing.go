@@ -10,7 +10,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Growth says how S_k and T_k grow.
+// Growth describes how S_k and T_k grow.
 type Growth struct {
 	// Rule chooses the next size: "fixed" adds Step members, "geometric"
 	// multiplies the size by Factor.
@@ -25,8 +25,8 @@ type Growth struct {
 	// Recycle adds T_k to S after the test. T_{k+1} is fresh again, so the test stays
 	// independent of the sample.
 	Recycle bool
-	// Full says what happens once |S_k| = Max. With "stop" the sample stays as it
-	// is. Otherwise recycled draws replace the oldest members, or others that the
+	// Full is the policy once |S_k| = Max. With "stop" the sample stays as it is.
+	// Otherwise recycled draws replace the oldest members, or others that the
 	// learner chooses: at most a quarter of the sample at a time with "replace",
 	// all of it with "window". The members of a window together represent Max
 	// records of the stream.
@@ -72,8 +72,8 @@ func (g Growth) validate() error {
 //
 //  1. takes a Draw: s_k in Join and T_k in Test (the first one is S_0),
 //  2. appends both to its points and tests on T_k,
-//  3. asks Admit how many of T_k are recycled into S and which members they replace, and tells
-//     Leave which have left,
+//  3. asks Admit how many of T_k are recycled into S and which members they replace, and
+//     passes the ones that left to Leave,
 //  4. calls Plan with the radius δ_k.
 //
 // Members are in slots ordered by age; the slots after one that leaves move up. A
@@ -82,7 +82,7 @@ func (g Growth) validate() error {
 // sample calls Wait.
 type Growing struct{ Buffer }
 
-// NewGrowing returns an empty sample. Of o only Regress, Features and Seed matter.
+// NewGrowing returns an empty sample. Only Regress, Features and Seed of o matter.
 // The error names what is out of range.
 func NewGrowing(o Options, g Growth) (*Growing, error) {
 	if err := g.validate(); err != nil {
@@ -157,8 +157,8 @@ func (b *Growing) Holds() bool { return b.growing.holds }
 // Resume lets the sample grow again.
 func (b *Growing) Resume() { b.growing.holds, b.growing.size = false, 0 }
 
-// Wait says whether the next step is to continue on the sample as it is. Until
-// then, arrivals that do not fit among the pending draws are sampled out.
+// Wait sets whether the next step continues on the sample as it is. Until then,
+// arrivals that do not fit among the pending draws are sampled out.
 func (b *Growing) Wait(on bool) { b.growing.waits = on }
 
 // Waits reports whether the next step continues on the sample as it is.
@@ -178,7 +178,7 @@ func (b *Growing) Drain() *Draw {
 	return d
 }
 
-// growing is what Growing adds to a Buffer.
+// growing holds the fields that Growing adds to a Buffer.
 type growing struct {
 	Growth
 	unused *rng.Source // part of every state; earlier versions could shuffle arrivals
@@ -221,8 +221,8 @@ func (g *growing) sizes() (join, test int) {
 	return 0, test
 }
 
-// ahead returns how many draws to wait for beyond those of the next Take: without
-// recycling, the s of the Take after.
+// ahead returns how many draws to wait for beyond the next Take: without recycling,
+// the s of the Take after that.
 func (g *growing) ahead(join int) int {
 	if g.Recycle || len(g.seq) == 0 {
 		return 0

@@ -23,8 +23,8 @@ type PoolOptions struct {
 // are in the sample. The unlabelled ones are many and used once: they are in a
 // queue of minibatches, and some also in a sample of recent ones.
 //
-// A step is due as soon as a minibatch is complete, or new labelled examples are an
-// eighth of those before, at most Every. So either kind may be absent for any
+// A step is due as soon as a minibatch is complete, or once new labelled examples are an
+// eighth of the earlier ones, at most Every. So either kind may be absent for any
 // length of time. Before the first label, an unlabelled example can only enter the
 // sample of recent ones.
 //
@@ -88,7 +88,7 @@ func (p *Pools) Drain() *Draw {
 	return d
 }
 
-// pools is what Pools adds to a Buffer, whose pending examples are the labelled ones.
+// pools holds the fields that Pools adds to a Buffer, whose pending examples are labelled.
 type pools struct {
 	o       PoolOptions
 	queue   queue

@@ -30,7 +30,7 @@ func (e *DeadError) Error() string {
 	return s
 }
 
-// OneLabelError says why there is nothing to learn: all labels are equal.
+// OneLabelError says that there is nothing to learn because all labels are equal.
 type OneLabelError struct {
 	// Examples is the number of examples, Labelled the number with a label, which
 	// was always Label.

@@ -107,12 +107,12 @@ const (
 	StageDecode  Stage = "decode"  // the value is not what the codec expects
 	StageLabel   Stage = "label"   // the label is not one of those configured
 	StageFeature Stage = "feature" // a feature is NaN, infinite, or out of dimension
-	StageWeight  Stage = "weight"  // a header about the weight is invalid
+	StageWeight  Stage = "weight"  // a header with the weight is invalid
 	StageLearn   Stage = "learn"   // the learner refused the example
 )
 
-// Reason categorises what is wrong with a record, for counting. The errors have
-// texts for people.
+// Reason categorises the fault of a record, for counting. The errors have texts for
+// people.
 type Reason string
 
 // The reasons, a closed set.

@@ -10,31 +10,31 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Claim says who writes a log.
+// Claim names the writer of a log.
 type Claim struct {
-	// Epoch is larger than those of the claims before. 0: nobody.
+	// Epoch is larger than the epochs of earlier claims. 0: no claim.
 	Epoch uint64
-	// Owner is the identity of what is written, such as a directory of checkpoints:
-	// a process that goes on from the same checkpoints has the same one. It is empty
-	// where the claim has been given up, or the log written by a version that made no
-	// claims.
+	// Owner is the identity of the written state, such as a directory of checkpoints:
+	// processes that continue from the same checkpoints have the same Owner. It is
+	// empty if the claim has been given up, or if the log was written by a version
+	// of the program that made no claims.
 	Owner string
-	// By names the process, At is when it began.
+	// By names the process for people, At is when it began.
 	By string
 	At time.Time
-	// Token tells two claims of one epoch apart, and Writer is the transactional id
-	// under which is written. Only claims on checkpoints have them.
+	// Token distinguishes two claims with the same epoch, and Writer is the transactional
+	// id used for writing. Only claims on checkpoints have them.
 	Token, Writer string
 }
 
-// Foreign reports whether a log so claimed comes from something else than owner,
-// whose epochs up to epoch are its own: another owner, or a copy of it that has gone
-// on.
+// Foreign reports whether a log with this claim does not come from owner, whose own
+// epochs end at epoch: it has another owner, or a copy of this one that has
+// continued.
 func (c Claim) Foreign(owner string, epoch uint64) bool {
 	return c.Owner != "" && (c.Owner != owner || c.Epoch > epoch)
 }
 
-// Process names this process to people.
+// Process describes this process to people.
 func Process() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -43,7 +43,7 @@ func Process() string {
 	return fmt.Sprintf("%s process %d", host, os.Getpid())
 }
 
-// FencedError says that somebody else writes a log. It is checkpoint.ErrFenced.
+// FencedError says that another process writes a log. It is checkpoint.ErrFenced.
 type FencedError struct {
 	Topic string
 	Name  string // of the log, such as "model clicks"
@@ -63,19 +63,19 @@ func (e *FencedError) Error() string {
 // Is implements the interface of errors.Is.
 func (e *FencedError) Is(target error) bool { return target == checkpoint.ErrFenced }
 
-// Saw is called by Fold for each claim. unreadable says why it cannot be read.
+// Saw records a claim; Fold calls it for each. unreadable says why the claim cannot be read.
 func (l *Log) Saw(c Claim, unreadable error) { l.newest, l.unreadable = c, unreadable }
 
-// Newest returns the newest claim that has been scanned or written, Own the one that
-// this Log has made; both are zero where there is none.
+// Newest returns the newest claim that has been scanned or written; it is zero if there
+// is none.
 func (l *Log) Newest() Claim { return l.newest }
 
 // Own returns the claim that this Log has made.
 func (l *Log) Own() Claim { return l.own }
 
-// Claim writes rec, which holds c, and makes this Log the owner. If somebody else has
-// claimed the log since it was scanned last, replace decides: nil claims it
-// nevertheless. A nil replace never does, which is a *FencedError.
+// Claim writes rec, which holds c, and makes this Log the owner. If another process has
+// claimed the log since the last scan, replace decides: nil claims it nevertheless. A
+// nil replace stands for one that never does, and gives a *FencedError.
 func (l *Log) Claim(ctx context.Context, c Claim, rec stream.Record, replace func() error) error {
 	before := l.newest
 	e := Entry{Log: l, Records: []stream.Record{rec}, Check: func() (bool, error) {
@@ -89,7 +89,7 @@ func (l *Log) Claim(ctx context.Context, c Claim, rec stream.Record, replace fun
 		}
 		return false, replace()
 	}}
-	if l.Writer.Held() { // maybe since before the last scan
+	if l.Writer.Held() { // perhaps since before the last scan
 		if _, err := check(ctx, l.Writer, []Entry{e}); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (l *Log) Claim(ctx context.Context, c Claim, rec stream.Record, replace fun
 	return nil
 }
 
-// Fenced returns a *FencedError if, as far as the log has been scanned, somebody else
+// Fenced returns a *FencedError if, as far as the log has been scanned, another process
 // has claimed it since.
 func (l *Log) Fenced() error {
 	if l.newest == l.own {
@@ -114,8 +114,8 @@ func (l *Log) fenced() error {
 	return &FencedError{Topic: l.Topics[0], Name: l.Name, Claim: l.newest, Own: l.own.Epoch}
 }
 
-// Check is Fenced about the present. While the id is held it asks the brokers who holds
-// it, and reads nothing. Otherwise, or if they do not say, it scans, and waits for the
+// Check is like Fenced, but for the present. While the id is held it asks the brokers who
+// holds it, and reads nothing. Otherwise, or if they do not say, it scans, and waits for the
 // brokers until ctx ends. It changes nothing in the topic.
 func (l *Log) Check(ctx context.Context) error {
 	if lost, err := l.Writer.Lost(ctx); err == nil && !lost {

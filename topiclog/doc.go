@@ -1,18 +1,18 @@
 // Package topiclog appends to logs in Kafka topics, each with one writer at a time.
 // Models, aliases, checkpoints and dead letters are such logs: packages modeltopic,
-// statetopic and deadletter say what their records mean, this one how they are written.
+// statetopic and deadletter define their records, this one defines how to write them.
 //
 // # Claim
 //
 // Every log has a transactional id, which all its writers share, and most logs hold a
-// claim: a record that says who writes from then on. Epochs of claims only grow. Two
+// claim: a record that names the writer from then on. Epochs of claims only grow. Two
 // things decide who may write:
 //
-//   - The newest claim in the log is the authority. A writer whose claim is not the
-//     newest any more has been replaced, and gets a [FencedError].
-//   - The transactional id makes that safe. Whoever takes it aborts what the holder
-//     before has open, and the brokers refuse all that holder sends afterwards, even
-//     requests that are under way already.
+//   - The newest claim in the log is the authority. A writer whose claim is no longer
+//     the newest has been replaced, and gets a [FencedError].
+//   - The transactional id makes that safe. Taking it aborts the open transaction of
+//     the previous holder, and the brokers refuse everything this holder sends
+//     afterwards, even requests that are already under way.
 //
 // The order is: scan, take the id, scan again, write the claim. The first scan keeps a
 // writer that must not claim from fencing a healthy one. The second one finds claims
@@ -23,19 +23,19 @@
 //
 // # Scan
 //
-// [Log.Scan] reads committed records from where the last scan ended to the present end
+// [Log.Scan] reads committed records from the end of the last scan to the present end
 // of the topics. While the id is held it waits for transactions that are open at that
-// end. Otherwise it does not: one of them may belong to a writer that has died, and
-// taking the id is what aborts it.
+// end. Otherwise it does not: one of them may belong to a dead writer, and only taking
+// the id aborts it.
 //
 // # Append
 //
-// [Append] writes records to one or more logs in one transaction, exactly once. While
-// nothing fails it writes without reading. After a failure it is not known whether the
-// transaction was committed, and the id may belong to somebody else. So it scans, takes
+// [Append] writes records to one or more logs in one transaction, exactly once. As long
+// as nothing fails it writes without reading. After a failure it is unknown whether the
+// transaction was committed, and the id may belong to another writer. So it scans, takes
 // the id, scans again, and writes only if the log is still its own and the records are
-// not there yet. The scan after taking the id is the one that counts: a commit that was
-// under way has been decided by then.
+// not there yet. The scan after taking the id is the one that counts: by then a commit
+// that was under way has been decided.
 //
 // # Compaction
 //
@@ -47,8 +47,8 @@
 //
 // # Zombies
 //
-// A zombie is a writer that has been replaced and does not know it, because it was
-// paused or cut off. It can
+// A zombie is a writer that has been replaced without noticing, because it was paused
+// or cut off. It can
 //
 //   - take the id back. That aborts an open transaction of its successor, which scans,
 //     finds its own claim and writes again; the zombie scans too, finds that claim and

@@ -15,21 +15,21 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// Writer is what logs are read and written by: a kafkaio.Transactor with a Scan.
+// Writer reads and writes logs: a kafkaio.Transactor with a Scan.
 type Writer interface {
-	// Take, Write and Lost are those of kafkaio.Transactor, Held reports whether the
+	// Take, Write and Lost are as in kafkaio.Transactor. Held reports whether the
 	// transactional id has been taken and nothing has failed since.
 	Take(context.Context) error
 	Write(context.Context, ...stream.Record) error
 	Held() bool
 	Lost(context.Context) (bool, error)
-	// Scan gives take the committed records of the topics, from the offsets given or
+	// Scan passes the committed records of the topics to take, from the given offsets or
 	// the beginning to the present ends, and returns these ends.
 	Scan(ctx context.Context, topics []string, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error)
 	Close() error
 }
 
-// NewWriter returns a Writer on Kafka. It asks nothing of the cluster yet.
+// NewWriter returns a Writer on Kafka. It does not use the network yet.
 func NewWriter(o kafkaio.TransactorOptions) (Writer, error) {
 	t, err := kafkaio.NewTransactor(o)
 	if err != nil {
@@ -44,7 +44,7 @@ type writer struct {
 }
 
 // Scan implements Writer. While the id is not held it does not wait for open
-// transactions: one may be a dead writer's, which Take aborts.
+// transactions: one may belong to a dead writer, and Take aborts it.
 func (w writer) Scan(ctx context.Context, topics []string, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error) {
 	_, ends, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
 		Config: w.opt.Config, Topics: topics, Offsets: from, TopicWait: appear, MaxDown: w.opt.MaxDown, UntilEnd: !w.Held(),
@@ -52,14 +52,14 @@ func (w writer) Scan(ctx context.Context, topics []string, from stream.Offsets, 
 	return ends, err
 }
 
-// appear is how long brokers may not know a topic that has just been created.
+// appear is the time for which brokers may not know a topic that has just been created.
 const appear = 4 * time.Second
 
-// Create creates a compacted topic of one partition unless it exists. It returns how
-// many partitions there are and, if it existed, its settings as far as they are known.
+// Create creates a compacted topic of one partition unless it exists. It returns the
+// number of partitions and, if the topic existed, its settings as far as they are known.
 func Create(ctx context.Context, cfg kafkaio.Config, topic string, maxDown time.Duration) (partitions int, config map[string]string, err error) {
 	created, err := kafkaio.CreateTopic(ctx, cfg, kafkaio.TopicSpec{Name: topic, Partitions: 1, Config: compacted, MaxDown: maxDown})
-	// Who may not create topics may still write to one.
+	// A client that may not create topics may still write to one.
 	if err != nil && !errors.Is(err, kafka.TopicAuthorizationFailed) && !errors.Is(err, kafka.ClusterAuthorizationFailed) {
 		return 0, nil, err
 	}
@@ -73,17 +73,17 @@ func Create(ctx context.Context, cfg kafkaio.Config, topic string, maxDown time.
 	return partitions, config, nil
 }
 
-// Partitions returns how many partitions an existing topic has.
+// Partitions returns the number of partitions of an existing topic.
 func Partitions(ctx context.Context, cfg kafkaio.Config, topic string, maxDown time.Duration) (int, error) {
 	found, err := kafkaio.Partitions(ctx, cfg, []string{topic}, appear, maxDown)
 	return len(found), err
 }
 
-// overhead is more than key, headers and framing add to a record.
+// overhead is an upper bound of the bytes that key, headers and framing add to a record.
 const overhead = 4 << 10
 
-// Unfit says why a topic with these settings cannot keep a log with records of up to
-// maxRecordBytes, and which setting would mend that. It returns "" if the topic can.
+// Unfit returns the reason why a topic with these settings cannot keep a log with records
+// of up to maxRecordBytes, and the setting that would fix it, or "" if the topic can.
 // Unknown settings are assumed to be right.
 func Unfit(config map[string]string, maxRecordBytes int) (why, setting string) {
 	if p, ok := config["cleanup.policy"]; ok && p != "compact" {
@@ -96,8 +96,8 @@ func Unfit(config map[string]string, maxRecordBytes int) (why, setting string) {
 	return "", ""
 }
 
-// compacted makes segments short: compaction does not touch the newest one. Tombstones
-// stay for as long as a subscriber may take that is reading just now.
+// compacted uses short segments: compaction does not touch the newest one. Tombstones
+// are kept for as long as a subscriber that is reading just now may take.
 var compacted = map[string]string{
 	"cleanup.policy":            "compact",
 	"segment.bytes":             strconv.Itoa(64 << 20),

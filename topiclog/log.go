@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// Log is a log as one of its writers sees it. It is used by one goroutine at a time.
+// Log is a log as seen by one of its writers. Only one goroutine may use it at a time.
 type Log struct {
 	// Topics that hold the log; a log with claims has one.
 	Topics []string
@@ -20,11 +20,11 @@ type Log struct {
 	// Writer holds the log's transactional id. Logs that are written in one
 	// transaction share it.
 	Writer Writer
-	// Fold is called with every record that a scan reads, tombstones included, and
-	// reports whether the record is one of the log. Those are kept track of by key,
-	// see Replace. It calls Saw for claims.
+	// Fold is called with every record that a scan reads, including tombstones, and
+	// reports whether the record belongs to the log. The Log tracks those by key, see
+	// Replace. Fold calls Saw for claims.
 	Fold func(*stream.Record) bool
-	// Lease, if not nil, stands for claims in the log: it returns an error once
+	// Lease, if not nil, takes the place of claims in the log: it returns an error once
 	// another process owns the log.
 	Lease func(context.Context) error
 
@@ -39,8 +39,8 @@ type Log struct {
 // from their beginning.
 func (l *Log) From(next stream.Offsets) { l.next = next }
 
-// Scan reads what has been added to the log since the last scan. It fails if the newest
-// claim is one that cannot be read.
+// Scan reads the records added to the log since the last scan. It fails if the newest
+// claim cannot be read.
 func (l *Log) Scan(ctx context.Context) error {
 	next, err := l.Writer.Scan(ctx, l.Topics, l.next, func(r *stream.Record) {
 		if l.Fold(r) {
@@ -65,10 +65,10 @@ func (l *Log) retain(r *stream.Record) {
 	l.retained[string(r.Key)] = r.Partition
 }
 
-// Replace returns recs and, for every retained record whose key has one of the prefixes
-// and is not among theirs, a tombstone.
+// Replace returns recs and a tombstone for every retained record whose key has one of the
+// prefixes and is not among the keys of recs.
 func (l *Log) Replace(recs []stream.Record, prefixes ...string) []stream.Record {
-	var at time.Time // zero: the present
+	var at time.Time // zero: now
 	if len(recs) > 0 {
 		at = recs[0].Time
 	}
@@ -84,24 +84,24 @@ func (l *Log) Replace(recs []stream.Record, prefixes ...string) []stream.Record 
 	return recs
 }
 
-// Entry is what Append writes to one log.
+// Entry is the part of an Append for one log.
 type Entry struct {
 	Log     *Log
 	Records []stream.Record
-	// Along are records that are written in the same transaction, to topics that hold no
+	// Along are records that are written in the same transaction, to topics without a
 	// log.
 	Along []stream.Record
-	// Check is called after each scan. It reports whether the records are in the log
-	// already, or returns why they must not be written.
+	// Check is called after each scan. It reports whether the records are already in the
+	// log, or returns why they must not be written.
 	Check func() (written bool, err error)
 	// Done, if not nil, is called once the records are written.
 	Done func()
 }
 
 // Append writes all entries in one transaction and returns when all in-sync replicas
-// have it. Their logs share a Writer. It waits out outages until ctx ends; its errors
-// are those of scanning and of Check, and refusals by the brokers that trying again
-// does not change.
+// have it. Their logs share a Writer. It waits out outages until ctx ends. Its errors
+// come from scanning and from Check, or are refusals by the brokers that a retry does
+// not change.
 func Append(ctx context.Context, entries ...Entry) error {
 	var recs []stream.Record
 	for _, e := range entries {
@@ -146,7 +146,7 @@ func write(ctx context.Context, w Writer, entries []Entry, recs []stream.Record)
 	}
 }
 
-// check reports whether all entries are written, or returns why one must not be.
+// check reports whether all entries are written, or returns why one must not be written.
 func check(ctx context.Context, w Writer, entries []Entry) (written bool, err error) {
 	written = true
 	for _, e := range entries {
@@ -154,7 +154,7 @@ func check(ctx context.Context, w Writer, entries []Entry) (written bool, err er
 			if err := e.Log.Lease(ctx); err != nil {
 				return false, err
 			}
-			if !w.Held() { // what could be seen now, taking the id may undo
+			if !w.Held() { // taking the id may undo what a scan sees now
 				written = false
 				continue
 			}

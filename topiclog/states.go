@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// stateScheme precedes the name of a topic where a directory of checkpoints could stand.
+// stateScheme precedes the name of a topic in place of a directory of checkpoints.
 const stateScheme = "kafka://"
 
 // StateURL returns kafka://TOPIC.
@@ -21,8 +21,8 @@ func StateURL(topic string) string { return stateScheme + topic }
 // such as a directory.
 func StateTopic(place string) (topic string, ok bool) { return strings.CutPrefix(place, stateScheme) }
 
-// OpenStates opens checkpoints in a topic. Package contrib/statetopic sets it when it is
-// imported; without, it is nil.
+// OpenStates opens checkpoints in a topic. Importing package contrib/statetopic sets it;
+// otherwise it is nil.
 var OpenStates func(ctx context.Context, o StateOptions) (States, error)
 
 // ErrUnfit is wrapped by the errors about topics that cannot keep checkpoints.
@@ -62,7 +62,7 @@ type States interface {
 	// SaveWith stores a snapshot together with records and entries of other logs, in one
 	// transaction.
 	SaveWith(ctx context.Context, snap *checkpoint.Snapshot, along []stream.Record, others ...Entry) (place string, err error)
-	// Writer returns what it writes by, so that others can write in its transactions.
+	// Writer returns the Writer of the States, so that others can write in its transactions.
 	Writer() Writer
 	Close() error
 }

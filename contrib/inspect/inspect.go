@@ -34,7 +34,7 @@ type Description struct {
 	Path  string `json:"path"`
 	Kind  string `json:"kind"` // checkpoint, model, recording or model topic
 	Bytes int64  `json:"bytes"`
-	// Damage says what is wrong with the file.
+	// Damage describes the damage to the file.
 	Damage string `json:"damage,omitempty"`
 
 	// Of a checkpoint.
@@ -72,7 +72,7 @@ type Description struct {
 	Torn     *bool  `json:"torn,omitempty"`     // the writer was interrupted
 }
 
-// modelInfo is what a model says about itself.
+// modelInfo is the description that a model contains.
 type modelInfo struct {
 	Learner       string            `json:"learner,omitempty"`
 	Task          string            `json:"task,omitempty"`
@@ -93,7 +93,7 @@ type signature struct {
 	Codec    string   `json:"codec,omitempty"`
 	Labels   []any    `json:"labels,omitempty"` // the negative one first
 	Dim      int      `json:"dim,omitempty"`    // of dense examples
-	Index    int      `json:"index,omitempty"`  // the largest of a feature, from 1 on
+	Index    int      `json:"index,omitempty"`  // the largest index of a feature, 1-based
 	Features []string `json:"features,omitempty"`
 }
 
@@ -195,7 +195,7 @@ func (d *Description) checkpoint() error {
 	return err
 }
 
-// header describes what the header of a checkpoint says.
+// header sets the fields that come from the header of a checkpoint.
 func (d *Description) header(h *checkpoint.Header) {
 	d.Format, d.Epoch, d.Seq, d.StreamSVM, d.Learner = h.Format, h.Epoch, h.Seq, h.StreamSVM, h.Learner
 	d.Examples, d.ModelVersion, d.StateHash = h.Examples, h.ModelVersion, describe.Hash(h.StateHash)
@@ -299,11 +299,11 @@ func (d *Description) recording(ctx context.Context) error {
 	return nil
 }
 
-// printAll writes descriptions as YAML, in which lists are shorter than in JSON: a line
-// for an entry, and only those of a model topic that still matter to a subscriber.
+// printAll writes descriptions as YAML, in which lists are shorter than in JSON: one line
+// per entry, and for a model topic only the entries that still matter to a subscriber.
 func printAll(w io.Writer, ds []Description) error {
 	if len(ds) == 0 {
-		return nil // an Encoder wants a document
+		return nil // an Encoder needs a document
 	}
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
@@ -332,7 +332,7 @@ func printAll(w io.Writer, ds []Description) error {
 	return e.Close()
 }
 
-// restyle makes the style of JSON that of YAML: lists of scalars, and entries of
+// restyle converts the style from JSON to YAML: lists of scalars, and entries of
 // lists, take one line. It reports whether the node could be on one line.
 func restyle(n *yaml.Node, inList bool) bool {
 	list, flat := n.Kind == yaml.SequenceNode, true

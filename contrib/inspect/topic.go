@@ -12,12 +12,12 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// topicDescription is what inspect says about a model topic.
+// topicDescription is the description of a model topic.
 type topicDescription struct {
 	Records    uint64           `json:"records"`
 	Tombstones uint64           `json:"tombstones"`
 	Partitions []topicPartition `json:"partitions"`
-	// Rejected counts the records that are of no use to any subscriber;
+	// Rejected counts the records that no subscriber can use;
 	// Rejections has the first of them.
 	Rejected   uint64       `json:"rejected"`
 	Rejections []rejection  `json:"rejections"`
@@ -40,11 +40,11 @@ type rejection struct {
 // topicModel is one model of a topic.
 type topicModel struct {
 	Name string `json:"name"`
-	// Claim says who writes the model; nil where that is not known.
+	// Claim names the writer of the model; nil if it is unknown.
 	Claim *claim `json:"claim"`
-	// Newest is what a subscriber gets, with all deltas applied.
+	// Newest is the model that a subscriber gets, with all deltas applied.
 	Newest *newestModel `json:"newest"`
-	// Updates are all that have a record in the topic, oldest first.
+	// Updates are all updates with a record in the topic, oldest first.
 	Updates []heldUpdate `json:"updates"`
 }
 
@@ -73,13 +73,13 @@ type heldUpdate struct {
 	Hash      string    `json:"hash"`
 	Verified  bool      `json:"verified"`
 	Chunks    uint64    `json:"chunks"`
-	Held      uint64    `json:"held"` // chunks that are there
+	Held      uint64    `json:"held"` // chunks that are retained
 	Partition int32     `json:"partition"`
 	First     int64     `json:"first"` // offsets
 	Last      int64     `json:"last"`
 	State     string    `json:"state"`
 	SignedBy  string    `json:"signed_by,omitempty"`
-	// Promotion is that of an alias.
+	// Promotion describes the promotion of an alias.
 	Promotion *promotion `json:"promotion,omitempty"`
 	Error     string     `json:"error,omitempty"`
 }
@@ -157,8 +157,8 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 	return m
 }
 
-// damage says in a few words what is wrong with the model; "" is nothing. An
-// incomplete full is no damage: it may still be arriving.
+// damage summarizes the damage to the model; "" is none. An incomplete full is not
+// damage: it may still be arriving.
 func (m *topicModel) damage() string {
 	var found []string
 	if m.Newest == nil && len(m.Updates) > 0 {

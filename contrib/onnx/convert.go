@@ -1,8 +1,8 @@
-// Package onnx converts a predictor to an ONNX model, which other runtimes can score
-// records with. It starts from the plain form, which docs/formats/plain.md describes.
-// The graph takes the fields of an event, or a vector, to label and probability, in 64
-// bits and with standard operators only.
-// docs/onnx.md lists inputs and outputs, and what has no ONNX form.
+// Package onnx converts a predictor to an ONNX model, with which other runtimes can score
+// records. It starts from the plain form, which docs/formats/plain.md describes. The
+// graph maps the fields of an event, or a vector, to label and probability, in 64 bits
+// and with standard operators only. docs/onnx.md lists inputs and outputs, and what has
+// no ONNX form.
 package onnx
 
 import (
@@ -20,14 +20,14 @@ import (
 const (
 	// maxDense limits the features of a dense input.
 	maxDense = 1 << 16
-	// maxLaplacian limits points × features of a Laplacian kernel: so many numbers
+	// maxLaplacian limits points × features of a Laplacian kernel: this many numbers
 	// are in memory for each row.
 	maxLaplacian = 1 << 20
 	// maxBytes is the largest message that Protocol Buffers allow.
 	maxBytes = math.MaxInt32
 )
 
-// Options of Convert.
+// Options are the options of Convert.
 type Options struct {
 	// MaxNumbers limits the numbers in the graph; 0 is no limit.
 	MaxNumbers int
@@ -39,7 +39,7 @@ type Model struct {
 	Inputs []Value
 }
 
-// RefusedError says why a predictor has no ONNX form.
+// RefusedError is the reason why a predictor has no ONNX form.
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return "there is no ONNX form: " + e.Reason }
@@ -119,7 +119,7 @@ func (c *converter) features(p *prep.Exported, m any) int {
 	return max(n, c.extent(m))
 }
 
-// extent returns the number of features that a model has coefficients for.
+// extent returns the number of features for which a model has coefficients.
 func (c *converter) extent(m any) int {
 	n := 0
 	switch m := m.(type) {
@@ -203,7 +203,7 @@ func (c *converter) answer(f ref, k int) error {
 	default:
 		number = c.argMax(f)
 	}
-	// Refused rows have a label of their own.
+	// Refused rows have an extra label.
 	number = c.op("Where", c.refused, c.ints(int64(want)), number)
 	labels, typ, err := labelTensor(c.d.Labels)
 	if err != nil {
@@ -220,7 +220,7 @@ func (c *converter) answer(f ref, k int) error {
 // known returns x with NaN in refused rows.
 func (c *converter) known(x ref) ref { return c.op("Where", c.refused, c.scalar(math.NaN()), x) }
 
-// labelTensor returns the labels and one more, for rows without a decision, as a
+// labelTensor returns the labels and an extra one, for rows without a decision, as a
 // slice of their type.
 func labelTensor(labels []any) (values any, typ string, err error) {
 	switch labels[0].(type) {
@@ -246,8 +246,8 @@ func all[T any](labels []any, none T, typ string) ([]T, string, error) {
 	return append(list, none), typ, nil
 }
 
-// probability returns the probability of +1, [N,1], or that of each class, [N,k]. It
-// is "" if the model has none.
+// probability returns the probability of +1, [N,1], or of each class, [N,k]. It is ""
+// if the model has none.
 func (c *converter) probability(f ref, k int) ref {
 	q := c.d.Probability
 	switch {
@@ -259,7 +259,7 @@ func (c *converter) probability(f ref, k int) ref {
 		return c.node("", "Softmax", []attr{{"axis", 1}}, c.op("Mul", v, c.scalar(q.Slope)))
 	}
 	// The log odds are a piecewise linear function: their value at the first decision
-	// plus what each piece adds.
+	// plus the increment of each piece.
 	z := c.op("Add", c.op("Mul", f, c.scalar(0)), c.scalar(q.LogOdds[0]))
 	if n := len(q.Decisions) - 1; n > 0 {
 		slopes := make([]float64, n)

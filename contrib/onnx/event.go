@@ -9,7 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/events"
 )
 
-// half is what a category puts into its feature.
+// half is the value of a category's feature.
 var half = float64(float32(math.Sqrt(0.5)))
 
 // Codes of categories that have no feature.
@@ -43,9 +43,9 @@ func (c *converter) events(text []byte) (x ref, n int, err error) {
 	return c.concat(1, blocks...), s.Dim(), nil
 }
 
-// CheckSchema returns why models of events with the schema have no ONNX form, whatever
-// they learn: a *RefusedError that names all fields at fault. A model may still be
-// refused for its size.
+// CheckSchema returns an error if models of events with the schema have no ONNX form,
+// whatever they learn: a *RefusedError that names all offending fields. A model may still
+// be refused for its size.
 func CheckSchema(schema string) error {
 	s, err := events.Parse(schema)
 	if err != nil {
@@ -69,14 +69,14 @@ func CheckSchema(schema string) error {
 	return nil
 }
 
-// encoder makes what package event does with a row.
+// encoder builds the operations that package events performs on a row.
 type encoder struct {
 	*converter
 	schema *events.Schema
 }
 
-// take adds an input of k columns of the field. Its name has _ in front of it
-// where it would be one of the graph's.
+// take adds an input of k columns for the field. Its name is prefixed with _ if it
+// would collide with a name of the graph.
 func (e *encoder) take(f *events.Field, typ string, k int) ref {
 	name := f.Name
 	for slices.Contains(taken, name) || strings.HasPrefix(name, "/") || slices.ContainsFunc(e.inputs, func(v Value) bool { return v.Name == name }) {
@@ -85,10 +85,10 @@ func (e *encoder) take(f *events.Field, typ string, k int) ref {
 	return e.input(Value{Name: name, Type: typ, Shape: []int64{int64(k)}})
 }
 
-// taken are names of outputs.
+// taken lists the names of outputs.
 var taken = []string{"label", "decision", "probability", "value"}
 
-// policy returns the first that is not empty.
+// policy returns the first policy that is not empty.
 func policy(of ...string) string {
 	for _, p := range of {
 		if p != "" {
@@ -102,13 +102,13 @@ func (e *encoder) missing(f *events.Field) string {
 	return policy(f.Missing, e.schema.Missing, events.Indicator)
 }
 
-// invalid says whether a value that is of no use is taken as missing.
+// invalid reports whether an invalid value is treated as missing.
 func (e *encoder) invalid(f *events.Field) bool {
 	return policy(f.Invalid, e.schema.Invalid, events.Refuse) == events.AsMissing
 }
 
-// check turns invalid numbers of x into NaN, missing, or what then is refused:
-// into infinity.
+// check replaces invalid numbers of x by NaN if they are treated as missing, and by
+// infinity, which is refused later, if not.
 func (e *encoder) check(f *events.Field, x, invalid ref) ref {
 	v := math.Inf(1)
 	if e.invalid(f) {
@@ -117,8 +117,8 @@ func (e *encoder) check(f *events.Field, x, invalid ref) ref {
 	return e.op("Where", invalid, e.scalar(v), x)
 }
 
-// fill puts means where x is missing, and returns the columns of the field: x
-// and those that say that it was.
+// fill replaces missing values of x by the means, and returns the columns of the field:
+// x and the missing indicators.
 func (e *encoder) fill(f *events.Field, x ref) []ref {
 	missing := e.op("IsNaN", x) // [N,k]
 	means := slices.Clone(f.Means)
@@ -149,7 +149,7 @@ func (e *encoder) fill(f *events.Field, x ref) []ref {
 	return columns
 }
 
-// count returns how many of each row of x are true.
+// count returns the number of true values in each row of x.
 func (e *encoder) count(x ref) ref { return e.sum(e.cast(x, typeDouble)) }
 
 func (e *encoder) field(f *events.Field) ([]ref, error) {
@@ -164,7 +164,7 @@ func (e *encoder) field(f *events.Field) ([]ref, error) {
 		x := e.take(f, "double", len(f.Means))
 		given := x
 		x = e.number(f, x)
-		if e.invalid(f) { // then all of it is missing
+		if e.invalid(f) { // then the whole value is missing
 			wrong := e.op("And", e.op("IsNaN", x), e.op("Not", e.op("IsNaN", given)))
 			x = e.op("Where", e.op("Greater", e.count(wrong), e.scalar(0)), e.scalar(math.NaN()), x)
 		}
@@ -185,7 +185,7 @@ func (e *encoder) field(f *events.Field) ([]ref, error) {
 	return nil, refuse("field %s is of type %s", f.Name, f.Type)
 }
 
-// number returns the transformed numbers of x, as 32 bits hold them.
+// number returns the transformed numbers of x, rounded to 32 bits.
 func (e *encoder) number(f *events.Field, x ref) ref {
 	given := x
 	if f.Clip != nil {
@@ -201,7 +201,7 @@ func (e *encoder) number(f *events.Field, x ref) ref {
 	return e.op("Where", e.op("IsNaN", given), e.scalar(math.NaN()), x)
 }
 
-// category returns a column for each category, others and what is missing.
+// category returns a column for each category, one for others and one for missing values.
 func (e *encoder) category(f *events.Field, x ref) []ref {
 	n := len(f.Categories)
 	width, missing, others := n+1, n, n
@@ -234,10 +234,10 @@ func (e *encoder) category(f *events.Field, x ref) []ref {
 	return []ref{hot}
 }
 
-// refuse makes rows what no vector may hold.
+// refuse sets rows to NaN, which no vector may hold.
 func (e *encoder) refuse(x, rows ref) ref { return e.op("Where", rows, e.scalar(math.NaN()), x) }
 
-// hashed returns a column for each slot and for what is missing.
+// hashed returns a column for each slot and one for missing values.
 func (e *encoder) hashed(f *events.Field, x ref) []ref {
 	slot, sign := e.slots(f, x)
 	hot := e.op("Mul", e.oneHot(slot, f.Hash), e.op("Mul", sign, e.scalar(half)))
@@ -297,8 +297,8 @@ func (e *encoder) time(f *events.Field, x ref) []ref {
 	missing := e.op("IsNaN", ms)
 	wrong := e.op("IsInf", ms)
 	ms = e.op("Where", e.op("Or", missing, wrong), e.scalar(0), ms)
-	ms = e.cast(e.cast(ms, typeInt64), typeDouble) // whole ones
-	// whole(k, n): how many k milliseconds it is, modulo n.
+	ms = e.cast(e.cast(ms, typeInt64), typeDouble) // truncated to whole milliseconds
+	// whole(k, n): the number of whole k milliseconds, modulo n.
 	whole := func(k, n, from float64) ref {
 		t := e.op("Add", e.op("Floor", e.op("Div", ms, e.scalar(k))), e.scalar(from))
 		return e.op("Sub", t, e.op("Mul", e.op("Floor", e.op("Div", t, e.scalar(n))), e.scalar(n)))

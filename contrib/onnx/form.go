@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/prep"
 )
 
-// document is what is read of the plain form of a predictor, as
+// document is the part of a predictor's plain form that Convert reads;
 // docs/formats/plain.md describes it.
 type document struct {
 	Format        string
@@ -35,7 +35,7 @@ type document struct {
 	}
 }
 
-// events says whether records are events, or vectors.
+// events reports whether records are events, not vectors.
 func (d *document) events() bool {
 	s := d.Signature.Schema
 	return len(s) > 0 && string(s) != "null"
@@ -67,7 +67,7 @@ type featuresForm struct {
 	Weights       vector[float64]
 }
 
-// expertsForm is the form of an ensemble, an average and a mixture.
+// expertsForm is the form of an ensemble, an average or a mixture of experts.
 type expertsForm struct {
 	Kind                string
 	Bias, Mixed, Center float64 // of an ensemble
@@ -99,7 +99,7 @@ func read[T any](data []byte) (*T, error) {
 	return t, json.Unmarshal(data, t)
 }
 
-// form returns the model that data hold.
+// form returns the model in data.
 func form(data []byte) (any, error) {
 	kind, err := read[struct{ Kind string }](data)
 	if err != nil {
@@ -122,8 +122,8 @@ func form(data []byte) (any, error) {
 	return nil, fmt.Errorf("models of kind %q are not known", kind.Kind)
 }
 
-// vector is one of the plain form: a list of all its numbers, or those that are
-// listed.
+// vector is a vector of the plain form: a list of all its numbers, or of the numbers at
+// some indices.
 type vector[F float32 | float64] struct {
 	Index []int32
 	Value []F
@@ -146,7 +146,7 @@ func (v *vector[F]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// each calls f for the numbers that are not 0.
+// each calls f for the nonzero numbers.
 func (v *vector[F]) each(f func(j int, v F)) {
 	for k, x := range v.Value {
 		if x == 0 {
@@ -159,7 +159,7 @@ func (v *vector[F]) each(f func(j int, v F)) {
 	}
 }
 
-// scaling returns the preprocessing that data hold.
+// scaling returns the preprocessing in data.
 func scaling(data []byte) (*prep.Exported, error) {
 	p, err := read[prep.Exported](data)
 	if err != nil {

@@ -6,20 +6,20 @@ import (
 )
 
 // ref names a tensor of a graph. In comments N is the number of rows; numbers
-// are doubles where nothing else is said.
+// are doubles unless stated otherwise.
 type ref string
 
-// graph is a GraphProto that is being put together. Nodes are in the order in
-// which they are computed.
+// graph is a GraphProto under construction. Nodes are in the order in which they are
+// computed.
 type graph struct {
 	nodes, tensors message // fields 1 and 5 of GraphProto
-	infos          message // field 13: types of what standard tools do not know
+	infos          message // field 13: types of values that standard tools cannot infer
 	inputs         []Value
 	outputs        []Value
 	names          int
 	numbers        int // of tensors
-	// made holds what is there by what it is: equal tensors, and equal operators
-	// on equal inputs, are there once.
+	// made maps the content of a tensor or an operator to its output: equal tensors, and
+	// equal operators on equal inputs, are added once.
 	made    map[[sha256.Size]byte]ref
 	texts   bool
 	domains map[string]bool
@@ -29,7 +29,7 @@ func newGraph() *graph {
 	return &graph{made: map[[sha256.Size]byte]ref{}, domains: map[string]bool{}}
 }
 
-// next returns a name that no field of an event has in front of it.
+// next returns a new name. It begins with a slash, unlike the names of inputs.
 func (g *graph) next() ref {
 	g.names++
 	return ref("/" + strconv.Itoa(g.names))
@@ -46,7 +46,7 @@ const (
 	domainMicrosoft = "com.microsoft"
 )
 
-// op adds a node of the domain of ONNX and returns its output.
+// op adds a node of the ONNX domain and returns its output.
 func (g *graph) op(typ string, in ...ref) ref { return g.node("", typ, nil, in...) }
 
 func (g *graph) node(domain, typ string, attrs []attr, in ...ref) ref {
@@ -60,7 +60,7 @@ func (g *graph) node(domain, typ string, attrs []attr, in ...ref) ref {
 	return out
 }
 
-// into adds a node whose output has a name of its own.
+// into adds a node whose output has a given name.
 func (g *graph) into(out ref, domain, typ string, attrs []attr, in ...ref) {
 	g.nodes.bytes(1, operator([]ref{out}, domain, typ, attrs, in))
 	if domain != "" {
@@ -111,14 +111,14 @@ func (g *graph) scalar(v float64) ref { return g.tensor([]float64{v}) }
 // ints returns a constant of one dimension.
 func (g *graph) ints(v ...int64) ref { return g.tensor(v, len(v)) }
 
-// wide returns numbers of 32 bits, which take half the room, as doubles.
+// wide returns 32-bit numbers, which take half the space, as doubles.
 func (g *graph) wide(values []float32, shape ...int) ref {
 	return g.cast(g.tensor(values, shape...), typeDouble)
 }
 
 func (g *graph) cast(x ref, to int) ref { return g.node("", "Cast", []attr{{"to", to}}, x) }
 
-// round rounds to what 32 bits hold, as features do.
+// round rounds numbers to 32 bits, like features.
 func (g *graph) round(x ref) ref { return g.cast(g.cast(x, typeFloat), typeDouble) }
 
 func (g *graph) clip(x ref, low, high float64) ref {
@@ -147,7 +147,7 @@ func (g *graph) smallest(x ref, k int) ref {
 	return columns
 }
 
-// oneHot returns [N,n] numbers, 1 in the column that code [N,1] of int64 names.
+// oneHot returns [N,n] numbers, with 1 in the column given by code, [N,1] of int64.
 func (g *graph) oneHot(code ref, n int) ref {
 	all := make([]int64, n)
 	for k := range all {
@@ -156,7 +156,7 @@ func (g *graph) oneHot(code ref, n int) ref {
 	return g.cast(g.op("Equal", code, g.tensor(all, 1, n)), typeDouble)
 }
 
-// encode maps the texts of x to numbers of int64; others is that of all other
+// encode maps the texts of x to int64 numbers; others is the number of all other
 // texts.
 func (g *graph) encode(x ref, texts []string, codes []int64, others int) ref {
 	return g.node(domainML, "LabelEncoder", []attr{{"keys_strings", texts}, {"values_int64s", codes}, {"default_int64", others}}, x)

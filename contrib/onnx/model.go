@@ -12,13 +12,13 @@ import (
 	"github.com/streamsvm/streamsvm/internal/prep"
 )
 
-// space says which feature is in which column of a tensor.
+// space maps features to the columns of a tensor.
 type space struct {
 	n  int           // columns
 	at map[int32]int // of features; nil: feature j is in column j
 }
 
-// column returns the column of feature j; false: no vector has it.
+// column returns the column of feature j; false if no vector has that feature.
 func (s *space) column(j int) (int, bool) {
 	if s.at == nil {
 		return j, j < s.n
@@ -27,7 +27,7 @@ func (s *space) column(j int) (int, bool) {
 	return k, ok
 }
 
-// slot returns the slot of n, and the sign, that feature j is hashed to.
+// slot returns the slot out of n, and the sign, to which feature j is hashed.
 func slot(j, n int) (int32, float64) {
 	var key [4]byte
 	binary.LittleEndian.PutUint32(key[:], uint32(j))
@@ -35,8 +35,8 @@ func slot(j, n int) (int32, float64) {
 	return int32(h << 1 >> 1 % uint64(n)), 1 - 2*float64(h>>63)
 }
 
-// listed is the form of linear models of very many features: a row lists those
-// that it has, [N,K] numbers of features and [N,K] values.
+// listed scores linear models with very many features: a row lists its features,
+// [N,K] numbers of features and [N,K] values.
 func (c *converter) listed(p *prep.Exported, m any, n int) (f ref, k int, err error) {
 	heads, err := weights(m)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *converter) listed(p *prep.Exported, m any, n int) (f ref, k int, err er
 	return c.op("Add", sums, c.tensor(bias, k)), k, nil
 }
 
-// weights returns the heads of a linear model; nil: it is none.
+// weights returns the heads of a linear model; nil if it is not linear.
 func weights(m any) ([]*linearForm, error) {
 	switch m := m.(type) {
 	case *linearForm:
@@ -111,7 +111,7 @@ func weights(m any) ([]*linearForm, error) {
 	return nil, nil
 }
 
-// preprocess returns x, [N,s.n], hashed and scaled, and the space it is in then.
+// preprocess returns x, [N,s.n], hashed and scaled, and its new space.
 func (c *converter) preprocess(p *prep.Exported, x ref, s space) (ref, space, error) {
 	if p.Hash > 0 {
 		x, s = c.hash(p, x, s)
@@ -156,8 +156,8 @@ func (c *converter) unitLength(x ref) ref {
 	return c.op("Div", x, c.op("Where", c.op("Equal", norm, c.scalar(0)), c.scalar(1), norm))
 }
 
-// hash returns x in slots: in all where they are few, as scales may shift them,
-// else in those that x reaches.
+// hash returns x in slots: in all slots if they are few, as scales may shift them,
+// otherwise in the slots that x reaches.
 func (c *converter) hash(p *prep.Exported, x ref, s space) (ref, space) {
 	slots, signs := make([]int64, s.n), make([]float64, s.n)
 	to := space{n: p.Hash}
@@ -182,8 +182,8 @@ func (c *converter) hash(p *prep.Exported, x ref, s space) (ref, space) {
 	return c.round(c.clip(sums, -math.MaxFloat32, math.MaxFloat32)), to
 }
 
-// score returns the decisions of a model for x, [N,s.n]: [N,k], with k > 1 the
-// scores of k classes.
+// score returns the decisions of a model for x, [N,s.n]: [N,k], with k > 1 the scores
+// of k classes.
 func (c *converter) score(m any, x ref, s space) (f ref, k int, err error) {
 	switch m := m.(type) {
 	case *classesForm:
@@ -234,12 +234,12 @@ func (c *converter) product(weights *vector[float64], x ref, s space) ref {
 	return c.op("MatMul", x, c.tensor(w, s.n, 1))
 }
 
-// room refuses tensors before they are made.
+// room refuses tensors that would be too large, before they are made.
 func (c *converter) room(what string, rows, cols int) error {
 	return plain.Options{Numbers: c.o.MaxNumbers}.Check(what, rows, cols)
 }
 
-// collapsed returns a linear kernel's expansion as one of weights.
+// collapsed returns the expansion of a linear kernel as a single weight vector.
 func (m *kernelForm) collapsed() *linearForm {
 	out := &linearForm{Bias: m.constant()}
 	w := map[int]float64{}
@@ -280,7 +280,7 @@ func (c *converter) kernel(m *kernelForm, x ref, s space) (ref, error) {
 	}
 	points := make([]float32, n*s.n) // [n,s.n] of the Laplacian kernel, else [s.n,n]
 	squares := make([]float64, n)
-	beyond := make([]float64, n) // ‖·‖₁ of what no vector has
+	beyond := make([]float64, n) // ‖·‖₁ of the part that no vector has
 	for i := range m.Points {
 		m.Points[i].each(func(j int, v float32) {
 			squares[i] += float64(v) * float64(v)
@@ -361,7 +361,7 @@ func (c *converter) neighbours(m *neighboursForm, x ref, s space) (ref, error) {
 	}
 	points := make([]float32, n*s.n)
 	squares := make([]float64, n)
-	beyond := make([]float64, n) // ‖·‖² of what no vector has
+	beyond := make([]float64, n) // ‖·‖² of the part that no vector has
 	positive := make([]float64, n)
 	for i := range m.Points {
 		m.Points[i].each(func(j int, v float32) {
@@ -402,7 +402,7 @@ func (c *converter) neighbours(m *neighboursForm, x ref, s space) (ref, error) {
 	return c.op("Log", odds), nil
 }
 
-// unit returns the scores f in units of what they usually are, at most most.
+// unit returns the scores f in units of their usual size, at most most.
 func (t *termForm) unit(c *converter, f ref, most float64) ref {
 	if t.Square == 0 {
 		return c.op("Sign", f)
@@ -410,7 +410,7 @@ func (t *termForm) unit(c *converter, f ref, most float64) ref {
 	return c.clip(c.op("Div", f, c.scalar(math.Sqrt(t.Square))), -most, most)
 }
 
-// logOdds returns the log odds of +1 by scores.
+// logOdds returns the log odds of +1, given the scores.
 func (t *termForm) logOdds(c *converter, f ref) ref {
 	u := t.unit(c, f, 4)
 	inner := c.clip(u, -.3, .3)

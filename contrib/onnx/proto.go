@@ -24,7 +24,7 @@ func (m *message) bytes(field protowire.Number, v []byte) {
 	*m = protowire.AppendBytes(protowire.AppendTag(*m, field, protowire.BytesType), v)
 }
 
-// Types of the elements of tensors, as TensorProto.DataType has them.
+// Types of the elements of tensors, from TensorProto.DataType.
 const (
 	typeFloat  = 1
 	typeInt64  = 7
@@ -33,7 +33,7 @@ const (
 	typeDouble = 11
 )
 
-// Versions. What needs texts to be joined takes the later ones.
+// Versions. Graphs that join texts use the later ones.
 const (
 	opset, irVersion           = 17, 8
 	opsetTexts, irVersionTexts = 20, 9

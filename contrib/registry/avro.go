@@ -15,7 +15,7 @@ import (
 )
 
 // An avroPlan reads records of one schema. The library decodes a record into a map;
-// the plan says which cell each field goes into.
+// the plan maps its fields to cells.
 type avroPlan struct {
 	schema *avro.Schema
 	fields []avroField
@@ -53,11 +53,11 @@ func newAvroPlan(s *wire.Schema, _ []int, top wire.Level) (wire.Plan, error) {
 
 func isRecord(n *avro.SchemaNode) bool { return n.Type == "record" || n.Type == "error" }
 
-// avroNames has the types that references stand for, by the namespace and the name of the
+// avroNames caches the types of references, by the namespace and the name of the
 // reference. Resolving one parses its schema, and a type may be used many times.
 type avroNames map[[2]string]*avro.SchemaNode
 
-// records plans the fields of records, of which a value is one.
+// records plans the fields of records, one of which is the value.
 func (ns avroNames) records(records []*avro.SchemaNode, l wire.Level) ([]avroField, error) {
 	var list []avroField
 	planned := map[string]bool{}
@@ -106,8 +106,8 @@ func (ns avroNames) field(n *avro.SchemaField, space string, l wire.Level) (avro
 	return f, err
 }
 
-// branches appends the types that a value may have, except null: those of a union, or the
-// type itself. References are resolved within the namespace space.
+// branches appends the types that a value may have, except null: the branches of a union,
+// or the type itself. References are resolved within the namespace space.
 func (ns avroNames) branches(list []*avro.SchemaNode, n *avro.SchemaNode, space string) ([]*avro.SchemaNode, error) {
 	var err error
 	switch n.Type {
@@ -134,8 +134,8 @@ func (ns avroNames) branches(list []*avro.SchemaNode, n *avro.SchemaNode, space 
 	return list, err
 }
 
-// connectMillis has the names by which Debezium marks numbers that are times, and the
-// length of their unit in milliseconds.
+// connectMillis has the names by which Debezium marks numbers that are times, and their
+// unit in milliseconds.
 var connectMillis = map[string]float64{
 	"io.debezium.time.Timestamp": 1, "io.debezium.time.MicroTimestamp": 1e-3,
 	"io.debezium.time.NanoTimestamp": 1e-6, "io.debezium.time.Date": 86400e3,
@@ -165,7 +165,7 @@ func (p *avroPlan) Read(r *wire.Reader, data []byte) error {
 	if len(rest) > 0 {
 		return wire.Fail(stream.ReasonSyntax, "", "%d bytes follow the record", len(rest))
 	}
-	record, _ := v.(map[string]any) // the schema is one of records
+	record, _ := v.(map[string]any) // the schema is a record or a union of records
 	return readRecord(r, p.fields, record)
 }
 
@@ -174,7 +174,7 @@ func readRecord(r *wire.Reader, fields []avroField, record map[string]any) error
 		f := &fields[i]
 		v, ok := record[f.name]
 		if !ok {
-			continue // another record of a union has it
+			continue // it belongs to another record of a union
 		}
 		if f.cell == wire.Unlisted {
 			r.Row.Unlisted++

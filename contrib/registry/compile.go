@@ -16,11 +16,11 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// registered is what the file of a schema is called: a registry gives no names
-// but to those that others refer to.
+// registered is the file name used for a schema: a registry names only the schemas
+// that others refer to.
 const registered = "registered.proto"
 
-// builtin are files that registries know without being told.
+// builtin holds files that registries know without a reference.
 var builtin = map[string]string{
 	"confluent/meta.proto": `syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";
 message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; repeated Rule rules = 4; }
@@ -35,8 +35,8 @@ message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }`,
 }
 
 // compile returns the descriptors of a Protobuf schema: a FileDescriptorSet of
-// its file and those that it imports, each after those that it imports itself. A
-// file is a text, or a FileDescriptorProto in base64, as some clients register it.
+// its file and all imports, each after its own imports. A file is a text, or a
+// FileDescriptorProto in base64, as some clients register it.
 func compile(text string, refs []file) ([]byte, error) {
 	files := map[string]protocompile.SearchResult{}
 	put := func(name, text string) {
@@ -75,7 +75,7 @@ func compile(text string, refs []file) ([]byte, error) {
 	return proto.Marshal(&set)
 }
 
-// decoded returns the file that text is in base64, or nil.
+// decoded returns the file that text holds in base64, or nil.
 func decoded(text string) *descriptorpb.FileDescriptorProto {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) == 0 {
@@ -89,8 +89,8 @@ func decoded(text string) *descriptorpb.FileDescriptorProto {
 	return f
 }
 
-// nameJSON gives fields the names for JSON that they have by default, where some
-// clients leave them out.
+// nameJSON sets the default JSON names of fields where some clients leave them
+// out.
 func nameJSON(messages []*descriptorpb.DescriptorProto, fields []*descriptorpb.FieldDescriptorProto) {
 	for _, f := range fields {
 		if f.JsonName == nil {
@@ -102,7 +102,7 @@ func nameJSON(messages []*descriptorpb.DescriptorProto, fields []*descriptorpb.F
 	}
 }
 
-// camel returns the name of a field in JSON: fooBar for foo_bar.
+// camel returns the JSON name of a field: fooBar for foo_bar.
 func camel(name string) string {
 	var b strings.Builder
 	up := false
@@ -120,7 +120,7 @@ func camel(name string) string {
 	return b.String()
 }
 
-// collect adds a file to the set, after those that it imports.
+// collect adds a file to the set, after its imports.
 func collect(f protoreflect.FileDescriptor, seen map[string]bool, set *descriptorpb.FileDescriptorSet) {
 	if seen[f.Path()] {
 		return

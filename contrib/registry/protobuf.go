@@ -36,8 +36,8 @@ var wrappers = []protoreflect.FullName{
 	"google.protobuf.Int32Value", "google.protobuf.UInt32Value", "google.protobuf.BoolValue", "google.protobuf.StringValue",
 }
 
-// A protoPlan reads messages of one type. The library decodes a message; the plan says
-// which cell each field goes into.
+// A protoPlan reads messages of one type. The library decodes a message; the plan
+// maps its fields to cells.
 type protoPlan struct {
 	message protoreflect.MessageDescriptor
 	fields  []protoField // by number
@@ -48,7 +48,7 @@ type protoField struct {
 	path    string // for errors
 	cell    int    // or wire.Passed, wire.Unlisted
 	wrapper bool
-	sub     *protoPlan // of a message whose fields are wanted
+	sub     *protoPlan // for a message whose fields are wanted
 }
 
 // fileSet finds the files that descriptors refer to.
@@ -68,7 +68,7 @@ func (s fileSet) FindDescriptorByName(name protoreflect.FullName) (protoreflect.
 	return protoregistry.GlobalFiles.FindDescriptorByName(name)
 }
 
-// messageOf returns the type of the messages: by its name, or by its path in the last
+// messageOf returns the message type: by its name, or by its path in the last
 // file.
 func messageOf(s *wire.Schema, path []int) (protoreflect.MessageDescriptor, error) {
 	var set descriptorpb.FileDescriptorSet
@@ -112,7 +112,7 @@ func messageOf(s *wire.Schema, path []int) (protoreflect.MessageDescriptor, erro
 	return m, nil
 }
 
-// newProtoPlan returns the plan for records that are the message at a path.
+// newProtoPlan returns the plan for records that hold the message at a path.
 func newProtoPlan(s *wire.Schema, path []int, top wire.Level) (wire.Plan, error) {
 	m, err := messageOf(s, path)
 	if err != nil {
@@ -143,8 +143,8 @@ func planMessage(m protoreflect.MessageDescriptor, l wire.Level) *protoPlan {
 	return p
 }
 
-// unmarshal parses a message. The library panics at some that are malformed: at an entry of
-// a map with two keys, the second one of another wire type.
+// unmarshal parses a message. The library panics on some malformed ones: on a map entry
+// with two keys, the second one of another wire type.
 func unmarshal(data []byte, m protoreflect.ProtoMessage) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -192,8 +192,8 @@ func (p *protoPlan) read(r *wire.Reader, m protoreflect.Message) error {
 	return nil
 }
 
-// unknown counts the fields that the message does not have. The library takes a field
-// of another wire type for one of them, which is an error here.
+// unknown counts the fields that the message type does not have. The library treats a
+// field with the wrong wire type as one of them, which is an error here.
 func (p *protoPlan) unknown(r *wire.Reader, data []byte) error {
 	for len(data) > 0 {
 		number, typ, n := protowire.ConsumeField(data)
@@ -248,7 +248,7 @@ func (f *protoField) single(r *wire.Reader, v protoreflect.Value) error {
 	return f.set(&r.Row.Cells[f.cell], d, v)
 }
 
-// set sets a cell to a value of d, which is the field or the one in its wrapper.
+// set sets a cell to a value of d, which is the field itself or the one in its wrapper.
 func (f *protoField) set(c *events.Cell, d protoreflect.FieldDescriptor, v protoreflect.Value) error {
 	c.Kind = events.Number
 	switch v := v.Interface().(type) {

@@ -1,15 +1,15 @@
 // Package registry adds the codecs avro and protobuf to package codec, and has a
 // client for schema registries. Import it for its side effect to use the codecs. It is
-// separate because of the libraries that it needs.
+// a separate package because of the libraries that it needs.
 //
-// A Registry has the schemas that records refer to: from a schema registry with the
-// API of Confluent's, which Apicurio, Karapace and Redpanda have too, or from where
-// they have been kept.
+// A Registry holds the schemas that records refer to. They come from a schema registry
+// with the API of Confluent's, which Apicurio, Karapace and Redpanda also offer, or from
+// stored copies.
 //
 // github.com/twmb/avro and google.golang.org/protobuf decode the records. That takes 2
-// to 4 µs for an event of twelve fields (BenchmarkDecode), little beside learning from
-// it (BenchmarkTraining). Memory for a record is in proportion to its length, but
-// not within the 4 times that package codec promises for the other forms.
+// to 4 µs for an event of twelve fields (BenchmarkDecode), little compared with learning
+// from it (BenchmarkTraining). Memory for a record is proportional to its length, but
+// may exceed the 4 times that package codec guarantees for the other forms.
 //
 // The API is stable.
 package registry
@@ -39,23 +39,23 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// Options say where schemas come from.
+// Options are the sources of schemas.
 type Options struct {
-	// URLs of the registry; the others are asked if the first does not answer.
-	// Without any, there are only schemas that have been kept.
+	// URLs of the registry; the others are tried if the first does not answer.
+	// Without any, only stored schemas are available.
 	URLs []string
-	// User and Password, if User is not empty, are given to the registry.
+	// User and Password, if User is not empty, authenticate to the registry.
 	User, Password string
-	// TLS, if not nil, is for URLs that begin with https.
+	// TLS, if not nil, is used for URLs that begin with https.
 	TLS *tls.Config
-	// Log is told what is waited for; nil is nobody.
+	// Log receives messages about waiting; nil discards them.
 	Log *slog.Logger
-	// Waiting, if not nil, is told when the registry does not answer, and when it
-	// does again. It may be called from several goroutines.
+	// Waiting, if not nil, is called with true when the registry stops answering, and with
+	// false when it answers again. Several goroutines may call it.
 	Waiting func(bool)
 }
 
-// Validate returns what is wrong with the options.
+// Validate returns an error if the options are invalid.
 func (o *Options) Validate() error {
 	for _, s := range o.URLs {
 		u, err := url.Parse(s)
@@ -69,19 +69,19 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Registry has schemas. It keeps what it has got, since the schema of an id never
-// changes, and implements codec.Schemas. It may be used from many goroutines.
+// Registry holds schemas. It keeps every schema that it has fetched, since the schema of an
+// id never changes. It implements codec.Schemas. Any number of goroutines may use it.
 type Registry struct {
 	o      Options
-	client *sr.Client // nil if there are only schemas that have been kept
+	client *sr.Client // nil if only stored schemas are available
 
 	mu      sync.Mutex
 	known   map[codec.SchemaID]*entry
-	missing map[codec.SchemaID]time.Time // when that was found out
+	missing map[codec.SchemaID]time.Time // time of the negative answer
 	file    string
 }
 
-// Kept is a schema as it is written down.
+// kept is the stored form of a schema.
 type kept struct {
 	ID         string `json:"id"`
 	Type       string `json:"type"`
@@ -90,7 +90,7 @@ type kept struct {
 	SHA256     string `json:"sha256"`
 }
 
-// A file is a schema that others refer to, by its name.
+// A file is a schema that others refer to by its name.
 type file struct {
 	Name   string `json:"name"`
 	Schema string `json:"schema"`
@@ -102,7 +102,7 @@ type entry struct {
 	err    error // why it cannot be used
 }
 
-// New returns a registry. It does not ask anything yet.
+// New returns a registry. It sends no request yet.
 func New(o Options) (*Registry, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -126,10 +126,10 @@ func New(o Options) (*Registry, error) {
 	return r, err
 }
 
-// missingFor is how long a schema that there is not is not asked for again.
+// missingFor is how long a missing schema is not requested again.
 const missingFor = time.Minute
 
-// mostMissing bounds what is remembered of them.
+// mostMissing bounds the number of missing schemas remembered.
 const mostMissing = 10_000
 
 var errUnknown = errors.New("the schema registry does not have it")
@@ -170,7 +170,7 @@ func (r *Registry) Schema(ctx context.Context, id codec.SchemaID) (*codec.Writte
 	return r.Schema(ctx, id)
 }
 
-// newEntry makes of a schema what a codec needs.
+// newEntry converts a stored schema for the codecs.
 func newEntry(k kept) *entry {
 	e := &entry{kept: k, schema: &codec.WrittenSchema{Type: k.Type, Text: k.Schema}}
 	if k.Type == codec.ProtobufSchema {
@@ -183,7 +183,7 @@ func newEntry(k kept) *entry {
 	return e
 }
 
-// add makes a schema known, and keeps it in the file.
+// add adds a schema, and stores it in the file.
 func (r *Registry) add(id codec.SchemaID, e *entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,7 +205,7 @@ func (r *Registry) write() error {
 	return nil
 }
 
-// Known returns the schemas that have been asked for, as Restore reads them: the
+// Known returns the schemas that have been requested, in the form that Restore reads: the
 // same text for the same schemas; empty if there are none.
 func (r *Registry) Known() string {
 	r.mu.Lock()
@@ -234,7 +234,7 @@ func (r *Registry) text() string {
 	return string(b)
 }
 
-// Restore makes schemas known that Known has returned.
+// Restore adds the schemas that Known has returned.
 func (r *Registry) Restore(text string) error {
 	if text == "" {
 		return nil
@@ -264,8 +264,8 @@ func (r *Registry) Restore(text string) error {
 	return nil
 }
 
-// KeepIn keeps the schemas in a file too, which is written before the first
-// record of a new one can be read. Those that it holds are known from then on.
+// KeepIn also stores the schemas in a file, which is written before the first record
+// with a new schema can be read. It adds the schemas that the file already holds.
 func (r *Registry) KeepIn(path string) error {
 	if err := r.Load(path); err != nil {
 		return err
@@ -276,7 +276,7 @@ func (r *Registry) KeepIn(path string) error {
 	return r.write()
 }
 
-// Load makes the schemas known that a file of KeepIn holds, if it exists.
+// Load adds the schemas in a file written by KeepIn, if it exists.
 func (r *Registry) Load(path string) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -291,7 +291,7 @@ func (r *Registry) Load(path string) error {
 	return nil
 }
 
-// sum is the SHA-256 of a schema and those that it refers to.
+// sum is the SHA-256 of a schema and the schemas that it refers to.
 func (k *kept) sum() string {
 	h := sha256.New()
 	for _, s := range append([]file{{k.Type, k.Schema}}, k.References...) {
@@ -307,13 +307,13 @@ func (e *noSuch) Error() string { return errUnknown.Error() + ": " + e.err.Error
 
 func (e *noSuch) Unwrap() error { return e.err }
 
-// Pauses between questions that are not answered.
+// Pauses between requests that are not answered.
 const (
 	shortestPause = 100 * time.Millisecond
 	longestPause  = time.Second
 )
 
-// fetch asks the registry until it answers.
+// fetch requests a schema until the registry answers.
 func (r *Registry) fetch(ctx context.Context, id codec.SchemaID) (*kept, error) {
 	var again remind.Reminder
 	again.Due(time.Now())
@@ -352,8 +352,8 @@ func (r *Registry) waiting(yes bool) {
 	}
 }
 
-// about returns a *noSuch for an answer that says so. A 404 of what is no
-// registry, such as a proxy before it, says nothing.
+// about returns a *noSuch if the answer says that there is no such schema. A 404 from
+// anything but a registry, such as a proxy in front of it, proves nothing.
 func about(err error) error {
 	var answer *sr.ResponseError
 	if !errors.As(err, &answer) {
@@ -366,7 +366,7 @@ func about(err error) error {
 	return fmt.Errorf("status %d: %w", answer.StatusCode, err)
 }
 
-// ask asks once.
+// ask sends the request once.
 func (r *Registry) ask(ctx context.Context, id codec.SchemaID) (*kept, error) {
 	var s sr.Schema
 	var err error
@@ -388,11 +388,11 @@ func (r *Registry) ask(ctx context.Context, id codec.SchemaID) (*kept, error) {
 	return k, nil
 }
 
-// mostReferences bounds what a schema refers to.
+// mostReferences bounds the number of schemas that one refers to.
 const mostReferences = 1000
 
-// references adds to list what refs refers to, each after those that it refers
-// to itself.
+// references appends the schemas in refs to list, each after the schemas that it
+// refers to itself.
 func (r *Registry) references(ctx context.Context, list []file, refs []sr.SchemaReference, depth int) ([]file, error) {
 	for _, ref := range refs {
 		if slices.ContainsFunc(list, func(f file) bool { return f.Name == ref.Name }) {
@@ -413,7 +413,7 @@ func (r *Registry) references(ctx context.Context, list []file, refs []sr.Schema
 	return list, nil
 }
 
-// Check asks the registry, once, whether it answers.
+// Check sends one request to find out whether the registry answers.
 func (r *Registry) Check(ctx context.Context) error {
 	if r.client == nil {
 		return nil

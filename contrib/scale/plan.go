@@ -34,9 +34,9 @@ type learner interface {
 	Newton(t float64) (algos.Model, error)
 }
 
-// A plan is what all sums that go into one model have in common: learner and options,
-// preprocessing, classes, and random features. Every version of a model has the same
-// plan, except that with a hinge its coefficients belong to the plan.
+// A plan is the part that all sums of one model share: learner and options, preprocessing,
+// classes, and random features. Every version of a model has the same plan, except that
+// with a hinge loss its coefficients belong to the plan.
 type plan struct {
 	learner        // without examples
 	id      []byte // the plan, encoded as a model
@@ -99,8 +99,8 @@ func (p *plan) admission() (*engine.Engine, error) {
 // enough is the relative duality gap of a model that has converged.
 const enough = 1e-3
 
-// solve returns the encoded model that follows from sketches of different plans, and
-// what is to be said of it. Each sketch has all examples.
+// solve returns the encoded model that follows from sketches of different plans, and a
+// message about it. Each sketch covers all examples.
 func solve(list []*sketch) (model []byte, said string, err error) {
 	var best *plan
 	var here normal.Solution
@@ -129,8 +129,8 @@ func solve(list []*sketch) (model []byte, said string, err error) {
 		model, err = best.encode(best.pipe.Model)
 		return model, said + ", converged", err
 	}
-	// A whole step need not go down. Where it was tried and did not, because another pass is
-	// still the best, a shorter one does: the objective is convex and has a gradient.
+	// A full step may not decrease the objective. If one was tried and did not, because another
+	// pass is still the best, a shorter one does: the objective is convex and has a gradient.
 	for t := 1.; t > 1e-9; t /= 2 {
 		m, err := best.Newton(t)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package scale adds the commands sift and sum, for streams that one trainer cannot keep
-// up with. sift forwards only the records that a trainer still learns from. sum
+// Package scale adds the commands sift and sum, for streams that are too fast for one
+// trainer. sift forwards only the records that a trainer still learns from. sum
 // accumulates the normal equations of a least-squares SVM over some of the records, adds
 // up such sketches, and makes the model from them. Import it for its side effect.
 package scale

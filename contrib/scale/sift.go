@@ -86,11 +86,11 @@ type sifter struct {
 	c       *cli.Call
 	group   *contrib.Group
 	counts  map[string]int32   // partitions of the topics
-	version *predictor.Version // that the plan is of
+	version *predictor.Version // the version that plan belongs to
 	plan    siftplan.Plan
 }
 
-// patience is how long the first version of the model is waited for.
+// patience is how long to wait for the first version of the model.
 const patience = 3 * time.Second
 
 // run sifts until ctx ends, and then returns nil.
@@ -208,7 +208,7 @@ func (s *sifter) loop(ctx context.Context, session *kafkaio.Session, ended func(
 	}
 }
 
-// recount counts the partitions of the topics, which must be equally many.
+// recount counts the partitions of the topics, which must have equally many.
 func (s *sifter) recount(ctx context.Context) error {
 	o := s.group.Session
 	all, err := kafkaio.Partitions(ctx, o.Config, append(slices.Clone(o.Topics), s.topic), 10*time.Second, 0)

@@ -15,17 +15,17 @@ import (
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// contents is what a topic holds of one state, as far as it has been read.
+// contents is the content of a topic for one state, as far as it has been read.
 type contents struct {
 	topic, name string
-	// keep says whether to keep chunks: a snapshot is read from them.
+	// keep says whether to keep chunks, from which a snapshot is read.
 	keep  bool
 	claim topiclog.Claim
 	slot  [slots]slot
 	bad   error // why the newest claim cannot be read
 }
 
-// slot is one of the places that snapshots take in turn.
+// slot is one of the places that snapshots use in turn.
 type slot struct {
 	head   *head
 	bad    error          // why the newest head cannot be read
@@ -33,13 +33,13 @@ type slot struct {
 	chunks map[int][]byte // none if they are not kept
 }
 
-// fold takes a record into account and says what it is.
+// fold processes a record and returns its kind.
 func (c *contents) fold(r *stream.Record) kind {
 	k, slot, i := parseKey(r.Key, c.name)
 	s := &c.slot[slot]
 	switch k {
 	case isClaim:
-		var n topiclog.Claim // none where somebody has removed it
+		var n topiclog.Claim // zero if the claim has been deleted
 		if r.Value != nil {
 			if err := state.Decode(r.Value, claimFields(&n)); err != nil {
 				c.bad = c.fail(fmt.Sprintf("claim at offset %d", r.Offset), err)
@@ -119,7 +119,7 @@ func (s *slot) rank() uint64 {
 	return s.head.seq
 }
 
-// read puts the snapshot of a slot together.
+// read assembles the snapshot of a slot.
 func (c *contents) read(slot int) (*checkpoint.Snapshot, error) {
 	s := &c.slot[slot]
 	if s.bad != nil {

@@ -17,7 +17,7 @@ const (
 	slots = 2
 
 	// maxPacked bounds a compressed snapshot, maxRaw an uncompressed one: a larger one
-	// takes longer to write than a transaction may.
+	// takes longer to write than a transaction may last.
 	maxPacked = 256 << 20
 	maxRaw    = 2 << 30
 )
@@ -92,13 +92,13 @@ func chunkPrefix(name string, slot int) string { return fmt.Sprintf("%s/c/%d/", 
 type kind int
 
 const (
-	foreign kind = iota // of another name, or nothing of ours
+	foreign kind = iota // of another state, or not a record of this format
 	isClaim
 	isHead
 	isChunk
 )
 
-// parseKey says what a key stands for in the state called name.
+// parseKey returns the meaning of a key in the state called name.
 func parseKey(key []byte, name string) (k kind, slot, i int) {
 	rest, ok := strings.CutPrefix(string(key), name+"/")
 	if !ok {

@@ -12,45 +12,45 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// ReadOptions of Read.
+// ReadOptions are the options of Read.
 type ReadOptions struct {
 	kafkaio.Config
 	Topic string
-	// Name restricts what is read to the state of that name; empty is all.
+	// Name restricts Read to the state of that name; empty is all.
 	Name string
 	// MaxDown and TopicWait are as in kafkaio.SourceOptions.
 	MaxDown, TopicWait time.Duration
 }
 
-// State describes what a topic held of one state at one time.
+// State describes the contents of a topic for one state at one time.
 type State struct {
 	Name string
-	// ID is the identity of the state, Epoch that of the newest claim, By its
+	// ID is the identity of the state. Epoch is the epoch of the newest claim, By its
 	// process, which began At, and Writer its transactional id.
 	ID     string
 	Epoch  uint64
 	By     string
 	At     time.Time
 	Writer string
-	// Err says what is wrong with the newest claim.
+	// Err says why the newest claim cannot be read.
 	Err error
-	// Snapshots are those with a head, the newest first.
+	// Snapshots are the snapshots with a head, the newest first.
 	Snapshots []Snapshot
 }
 
-// Snapshot is what a slot of a state holds.
+// Snapshot is the content of a slot of a state.
 type Snapshot struct {
 	Slot   int
 	Offset int64 // of the head
 	// Path is kafka://TOPIC/NAME/SLOT.
 	Path string
-	// Snapshot is nil if Err is not.
+	// Snapshot is nil if Err is not nil.
 	*checkpoint.Snapshot
 	Err error
 }
 
-// Newest returns the newest valid snapshot, nil if there is none at all, and what is
-// wrong with the newest one if none is valid.
+// Newest returns the newest valid snapshot, nil if there is none at all, and the error
+// of the newest one if none is valid.
 func (s *State) Newest() (*checkpoint.Snapshot, error) {
 	for i := range s.Snapshots {
 		if s.Snapshots[i].Err == nil {
@@ -64,7 +64,7 @@ func (s *State) Newest() (*checkpoint.Snapshot, error) {
 }
 
 // Read reads a state topic from its beginning to its present end, and returns the states
-// in order of their names. It changes nothing: it creates no topic and fences nobody.
+// in order of their names. It changes nothing: it creates no topic and fences no writer.
 func Read(ctx context.Context, o ReadOptions) ([]State, error) {
 	found := map[string]*contents{}
 	_, _, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{

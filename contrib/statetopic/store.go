@@ -2,13 +2,13 @@
 // topic, for trainers without a disk. docs/formats/state-topic.md describes the
 // records byte by byte.
 //
-// A [Store] does what a checkpoint.Store does on a directory: [Store.Claim] makes
-// the caller the only writer and fences off any earlier one, wherever it runs;
-// [Store.Load] returns the newest snapshot that is whole; [Store.Save] adds one,
-// and [Store.SaveWith] one with the model made of it, all or nothing.
+// A [Store] is the counterpart of a checkpoint.Store on a directory: [Store.Claim]
+// makes the caller the only writer and fences off any earlier one, wherever it runs;
+// [Store.Load] returns the newest complete snapshot; [Store.Save] adds one, and
+// [Store.SaveWith] adds one together with the model made of it, all or nothing.
 //
-// Whoever imports it can give trainer.Job kafka://TOPIC as the place of checkpoints.
-// The API may change.
+// A program that imports it can pass kafka://TOPIC to trainer.Job as the place of
+// checkpoints. The API may change.
 package statetopic
 
 import (
@@ -56,7 +56,7 @@ type TopicError struct{ Topic, Why string }
 
 func (e *TopicError) Error() string { return fmt.Sprintf("state topic %s: %s", e.Topic, e.Why) }
 
-// Is makes it a topiclog.ErrUnfit.
+// Is makes the error match topiclog.ErrUnfit.
 func (*TopicError) Is(target error) bool { return target == topiclog.ErrUnfit }
 
 // SizeError says that a snapshot is too large for a topic.
@@ -70,11 +70,11 @@ func (e *SizeError) Error() string {
 		e.Topic, e.Bytes, e.Packed, maxPacked)
 }
 
-// Is makes it a topiclog.ErrUnfit.
+// Is makes the error match topiclog.ErrUnfit.
 func (*SizeError) Is(target error) bool { return target == topiclog.ErrUnfit }
 
 // Store is a state in a topic. Its methods are safe for concurrent use. Package topiclog
-// says how it has one writer.
+// describes how a state gets a single writer.
 type Store struct {
 	opt   Options
 	log   *slog.Logger
@@ -82,22 +82,22 @@ type Store struct {
 	limit int // bytes of a compressed snapshot
 	epoch atomic.Uint64
 
-	mu       lock // guards what is below
+	mu       lock // guards the fields below
 	topic    topiclog.Log
 	contents contents
 	seq      uint64 // of the snapshot written last
 	slot     int    // for the next one
-	warned   bool   // that it grows too large
+	warned   bool   // a warning about its size has been logged
 }
 
-// lock is a mutex for which one can wait within a context: it is held for as long as
+// lock is a mutex whose waiters can stop when a context ends: it is held as long as
 // brokers do not answer.
 type lock chan struct{}
 
 func (l lock) Lock()   { l <- struct{}{} }
 func (l lock) Unlock() { <-l }
 
-// within returns the error of ctx if that ends first.
+// within locks l. It returns the error of ctx if ctx ends first.
 func (l lock) within(ctx context.Context) error {
 	select {
 	case l <- struct{}{}:
@@ -107,7 +107,7 @@ func (l lock) within(ctx context.Context) error {
 	}
 }
 
-// Open opens the topic, creating it if need be, and reads what it holds of the
+// Open opens the topic, creating it if need be, and reads the records of the
 // state.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := modeltopic.CheckModel(o.Name); err != nil {
@@ -147,8 +147,8 @@ func (s *Store) writer(id string) (topiclog.Writer, error) {
 	return topiclog.NewWriter(kafkaio.TransactorOptions{Config: s.opt.Config, ID: id, MaxDown: s.opt.MaxDown, BatchBytes: s.opt.MaxRecordBytes})
 }
 
-// fold takes a record of the topic into account. Only chunks may be left over from a
-// larger snapshot.
+// fold processes a record of the topic. Only chunks may be left over from a larger
+// snapshot.
 func (s *Store) fold(r *stream.Record) bool {
 	k := s.contents.fold(r)
 	if k == isClaim {
@@ -157,9 +157,9 @@ func (s *Store) fold(r *stream.Record) bool {
 	return k == isChunk
 }
 
-// Unfit says why a topic with so many partitions and these settings cannot keep state
-// in records of up to maxRecordBytes, and which setting would mend that, if there is
-// one. It returns "" if the topic can. Unknown settings are assumed to be right.
+// Unfit returns the reason why a topic with this number of partitions and these settings
+// cannot keep state in records of up to maxRecordBytes, and the setting that would fix it,
+// if any. It returns "" if the topic can. Unknown settings are assumed to be right.
 func Unfit(partitions int, config map[string]string, maxRecordBytes int) (why, setting string) {
 	if partitions != 1 {
 		return fmt.Sprintf("it has %d partitions, and must have 1", partitions), ""
@@ -167,18 +167,18 @@ func Unfit(partitions int, config map[string]string, maxRecordBytes int) (why, s
 	return topiclog.Unfit(config, maxRecordBytes)
 }
 
-// Writer returns what the Store writes by, so that a Publisher can write by it too.
+// Writer returns the Writer of the Store, so that a Publisher can share it.
 func (s *Store) Writer() topiclog.Writer { return shared{s.topic.Writer, s} }
 
-// shared is the writer of a Store in the hands of a Publisher.
+// shared is the Writer of a Store as used by a Publisher.
 type shared struct {
 	topiclog.Writer
 	s *Store
 }
 
-// Take takes the id again after a failure. It fails if somebody else has claimed the
-// state in the meantime: the Publisher scans the claims on its model only, and whoever
-// has claimed the state may not have claimed the model yet. The Store scans the claims
+// Take takes the id again after a failure. It fails if another process has claimed the
+// state in the meantime: the Publisher scans only the claims on its model, and a process
+// that has claimed the state may not have claimed the model yet. The Store scans the claims
 // only when it takes the id itself, and would go on saving.
 func (w shared) Take(ctx context.Context) error {
 	w.s.mu.Lock()
@@ -250,7 +250,7 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 	if err := s.topic.Claim(ctx, c, rec, nil); err != nil {
 		return 0, err
 	}
-	// The writer before may have taken its own id again before it could see the claim,
+	// The previous writer may have taken its own id again before it could see the claim,
 	// and saved once more.
 	if before.Writer != s.opt.ID {
 		if err := s.takeFormer(ctx, before.Writer); err != nil {
@@ -269,9 +269,9 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 	return c.Epoch, nil
 }
 
-// takeFormer takes the transactional id of the writer before, if it differs: a trainer
-// with another model topic has another one. That aborts the writer's transaction, and
-// the writer has to read the claims before it can write again.
+// takeFormer takes the transactional id of the previous writer, if it differs, as for a
+// trainer with another model topic. That aborts the writer's transaction, and the writer
+// has to read the claims before it can write again.
 func (s *Store) takeFormer(ctx context.Context, id string) error {
 	if id == "" || id == s.opt.ID {
 		return nil
@@ -285,7 +285,7 @@ func (s *Store) takeFormer(ctx context.Context, id string) error {
 
 func (s *Store) now() time.Time { return s.opt.Now().Truncate(time.Millisecond).UTC() }
 
-// Check returns an error that is checkpoint.ErrFenced if somebody else has
+// Check returns an error that is checkpoint.ErrFenced if another process has
 // claimed the state since Claim, see topiclog.Log.Check. It waits for a Save under way.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.mu.within(ctx); err != nil {
@@ -326,20 +326,20 @@ func (s *Store) Load() (*checkpoint.Snapshot, error) {
 	return nil, nil
 }
 
-// Save writes a snapshot in place of the one before the newest and, once it is durable,
-// returns where it is. It sets Format, Epoch, Seq and, if zero, Created in snap.Header,
-// and snap.Bytes, as they are written.
+// Save writes a snapshot in place of the second newest and, once it is durable, returns its
+// place. It sets Format, Epoch, Seq and, if zero, Created in snap.Header, and snap.Bytes,
+// to the written values.
 //
-// It returns an error that is checkpoint.ErrFenced if somebody else has claimed the
+// It returns an error that is checkpoint.ErrFenced if another process has claimed the
 // state since, and a *SizeError if the snapshot is too large. Otherwise it waits until
 // the brokers have stored it or ctx ends.
 func (s *Store) Save(ctx context.Context, snap *checkpoint.Snapshot) (place string, err error) {
 	return s.SaveWith(ctx, snap, nil)
 }
 
-// SaveWith is a Save that writes more in the same transaction: records along to topics
-// that hold no log, and other entries, whose logs must be written by Writer, such as the
-// version of the model that is made of the snapshot.
+// SaveWith is a Save that writes more in the same transaction: the records in along to
+// topics without a log, and other entries, such as the version of the model that is made
+// of the snapshot. The logs of these entries must share Writer.
 func (s *Store) SaveWith(ctx context.Context, snap *checkpoint.Snapshot, along []stream.Record, others ...topiclog.Entry) (place string, err error) {
 	if err := s.mu.within(ctx); err != nil {
 		return "", err
@@ -352,7 +352,7 @@ func (s *Store) SaveWith(ctx context.Context, snap *checkpoint.Snapshot, along [
 	if err := s.topic.Fenced(); err != nil { // seen when a Publisher took the id
 		return "", err
 	}
-	s.seq++ // a number is used once, also if it is not known whether it was written
+	s.seq++ // a number is never reused, even if it is unknown whether it was written
 	h := &snap.Header
 	if h.Created.IsZero() {
 		h.Created = s.now()

@@ -30,7 +30,7 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// RecordReader reads a recording. It is used by one goroutine at a time.
+// RecordReader reads a recording. Only one goroutine may use it at a time.
 type RecordReader struct {
 	path     string
 	r        *bufio.Reader
@@ -87,7 +87,7 @@ func newRecordReader(path string, in io.Reader) (*RecordReader, error) {
 	return r, nil
 }
 
-// Sample returns what RecordWriter.SetSample has noted, 0 if nothing.
+// Sample returns the number set by RecordWriter.SetSample, or 0.
 func (r *RecordReader) Sample() uint32 { return r.sample }
 
 // bound sets the length of the longest accepted record, which bounds the memory that a

@@ -28,7 +28,7 @@ type RecordWriter struct {
 	err   error
 }
 
-// ErrLocked: another process, or another RecordWriter, is writing the recording.
+// ErrLocked means that another process, or another RecordWriter, is writing the recording.
 var ErrLocked = errors.New("another process is writing it")
 
 // CreateRecording creates a recording at path. An existing file must be a recording
@@ -186,9 +186,9 @@ func (w *RecordWriter) resume(pos int64) error {
 	return w.f.Sync()
 }
 
-// SetSample notes that the format of the records was inferred from the first n of them,
-// so that whoever reads the recording infers the same; 0 is the number that a
-// codec.Discovery asks for. It has no effect once a record has been written.
+// SetSample records that the format of the records was inferred from the first n of them,
+// so that a reader of the recording infers the same; 0 is the number that a
+// codec.Discovery requests. It has no effect once a record has been written.
 func (w *RecordWriter) SetSample(n uint32) error {
 	if w.err != nil || w.pos > headerSize || w.count > 0 {
 		return w.err

@@ -38,7 +38,7 @@ type Options struct {
 	// OnHeader, if not nil, is called with that first record of each csv file,
 	// before Fetch returns records of the file. An error ends the stream.
 	OnHeader func(path string, header []byte) error
-	// Start is where to begin: records below these offsets are read and counted by
+	// Start is the start position: records below these offsets are read and counted by
 	// Skipped, but not delivered. Other partitions start at their first record.
 	Start stream.Offsets
 	// Limit is the number of records, counted over all files from their beginning,
@@ -56,9 +56,9 @@ type Options struct {
 // Source reads files one after the other, each to its end. It implements
 // stream.Source and stream.Skipper.
 //
-// In a data file a record's topic is the base name of the file, "stdin" of standard
-// input, its partition 0, and its offset its number in the file; in a recording all three are those
-// of the recorded record.
+// In a data file a record's topic is the base name of the file, "stdin" for standard
+// input, its partition is 0, and its offset is its number in the file; in a recording
+// all three come from the recorded record.
 type Source struct {
 	o       Options
 	paths   []string
@@ -250,8 +250,8 @@ func (s *Source) open(ctx context.Context) error {
 	return nil
 }
 
-// Lend says that from now on the bytes of records are needed until the next call of
-// Fetch only, so that their memory can be reused.
+// Lend says that from now on the bytes of records are needed only until the next call of
+// Fetch, so that their memory can be reused.
 func (s *Source) Lend() {
 	s.lent = true
 	if s.in != nil {
@@ -284,8 +284,8 @@ func (s *Source) estimate() {
 	s.total.Store(n * uint64(s.o.Passes))
 }
 
-// Total returns how many records there are in all passes, estimated from the bytes read so
-// far; 0 if that is not known, as of standard input. It may be called from any goroutine.
+// Total returns the number of records in all passes, estimated from the bytes read so far;
+// 0 if it is unknown, as for standard input. It may be called from any goroutine.
 func (s *Source) Total() uint64 { return s.total.Load() }
 
 func (s *Source) closeInput() error {

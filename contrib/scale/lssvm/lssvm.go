@@ -24,7 +24,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// options are those of lssvm.
+// options are the options of lssvm.
 type options struct {
 	C        float64 `opt:"c" default:"100" range:"(0,inf)" tune:"log 1 10000" doc:"weight of the losses: lambda = 1/(C n) for n examples; used while lambda is auto"`
 	Lambda   float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" doc:"ridge weight"`
@@ -67,8 +67,8 @@ func (o *options) block() int { return min(o.Features, 64) }
 const batch = 64
 
 // leastSquares is the learner lssvm: ridge regression of the labels, ±1, on random features
-// and a constant. Everything it knows of the examples is in its Sums, and its
-// model follows from those alone: it minimises, for each class k of more than two,
+// and a constant. Its Sums hold all that it stores about the examples, and its model
+// follows from them alone: it minimises, for each class k of more than two, or once for two,
 // or once for two,
 //
 //	1/(2 Σw) Σ_i w_i (f_k(x_i) − y_ik)² + λ/2 ‖f_k‖²
@@ -78,8 +78,8 @@ const batch = 64
 // Cost: D²/2 integer products an example, D³/6 a solution, whatever the number of classes.
 //
 // After Fix, with the loss hinge, Sum adds only examples inside the margin of the model,
-// y_ik f_k(x_i) < 1, to the sums of class k. Over them, the gradient and the Hessian of the
-// squared hinge loss are those of the squares above, so Newton needs nothing else.
+// y_ik f_k(x_i) < 1, to the sums of class k. On these examples the squared hinge loss has the
+// gradient and the Hessian of the squares above, so Newton needs nothing else.
 //
 // Not safe for concurrent use.
 type leastSquares struct {
@@ -88,7 +88,7 @@ type leastSquares struct {
 	env   algos.Env
 	feats *rff.Features // nil until gamma is known
 	dim   int           // of the examples
-	of    int           // what dim was at the last solution; the model has it
+	of    int           // the value of dim at the last solution, as in the model
 	sums  *normal.Sums
 	wait  int // examples since the last solution
 	steps uint64
@@ -121,7 +121,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	return l, err
 }
 
-// ready reports whether it is known what the features are.
+// ready reports whether the features are known.
 func (l *leastSquares) ready() bool { return l.feats != nil }
 
 // draw sets the features for a kernel width.
@@ -130,8 +130,8 @@ func (l *leastSquares) draw(gamma float64) (err error) {
 	return err
 }
 
-// Fix has the learner, which has no examples yet, use the features of a model that
-// one with the same options has made and, with the loss hinge, its margins.
+// Fix makes the learner, which has no examples yet, use the features of a model made by
+// a learner with the same options and, with the loss hinge, its margins.
 func (l *leastSquares) Fix(m algos.Model) (err error) {
 	parts, _, several := ovr.Parts(m)
 	if !several {
@@ -156,8 +156,8 @@ func (l *leastSquares) Fix(m algos.Model) (err error) {
 	return nil
 }
 
-// Add takes a labelled example in. It goes into the sums at once, but for those
-// that gamma is chosen from.
+// Add adds a labelled example. It goes into the sums at once, except for the examples
+// from which gamma is chosen.
 func (l *leastSquares) Add(x *stream.Example) (algos.Fate, error) {
 	if l.sums.Full() {
 		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Reason: stream.ReasonLimit, Err: errors.New("lssvm has learned as many examples as its sums can hold")}
@@ -179,22 +179,22 @@ func (l *leastSquares) Add(x *stream.Example) (algos.Fate, error) {
 	return fate, nil
 }
 
-// choose sets gamma by the examples pending.
+// choose sets gamma from the pending examples.
 func (l *leastSquares) choose() {
 	if l.draw(kernel.AutoGamma(l.Vecs(), l.opt.Kernel == string(rff.Laplacian))) != nil {
 		_ = l.draw(1)
 	}
 }
 
-// sum moves the examples pending into the sums.
+// sum moves the pending examples into the sums.
 func (l *leastSquares) sum() {
 	if d := l.Take(); len(d.Join) > 0 {
 		l.Sum(d.Join)
 	}
 }
 
-// Sum adds examples to the sums, labelled ones that Add would take. The features
-// must be known.
+// Sum adds labelled examples that Add would accept to the sums. The features must be
+// known.
 func (l *leastSquares) Sum(xs []*stream.Example) {
 	size, heads, features := l.sums.Dim(), l.sums.Heads(), l.opt.Features
 	if l.row == nil {
@@ -232,7 +232,7 @@ func (l *leastSquares) Sum(xs []*stream.Example) {
 	}
 }
 
-// target returns the target of class k, or of the positive one of two.
+// target returns the target of class k, or of the positive class of two.
 func target(x *stream.Example, k, heads int) float64 {
 	switch {
 	case heads == 1:
@@ -251,14 +251,14 @@ func (l *leastSquares) Sums() *normal.Sums {
 	return l.sums
 }
 
-// Dim returns the number of features of the examples in the sums, counted up to
-// the last one.
+// Dim returns the number of features of the examples in the sums, counted up to the
+// last one.
 func (l *leastSquares) Dim() int { return l.dim }
 
-// Blank returns the model of no examples.
+// Blank returns the model without any examples.
 func (l *leastSquares) Blank() algos.Model { return l.modelOf(make([]float64, len(l.sol.X))) }
 
-// Restore replaces the sums by those of examples with so many features.
+// Restore replaces the sums by sums over examples with dim features.
 func (l *leastSquares) Restore(s *normal.Sums, dim int) error {
 	if s.Dim() != l.sums.Dim() || s.Heads() != l.sums.Heads() || s.Hinge() != l.sums.Hinge() {
 		return fmt.Errorf("sums of %d features and %d targets, want %d and %d", s.Dim(), s.Heads(), l.sums.Dim(), l.sums.Heads())
@@ -267,10 +267,10 @@ func (l *leastSquares) Restore(s *normal.Sums, dim int) error {
 	return nil
 }
 
-// Here returns the objective of the model that Fix got, from its sums.
+// Here returns the objective of the model passed to Fix, from its sums.
 func (l *leastSquares) Here() normal.Solution { return l.sums.At(l.sol.X, l.ridge()) }
 
-// Newton returns the model that is t of a Newton step from the one that Fix got.
+// Newton returns the model at t of a Newton step from the model passed to Fix.
 func (l *leastSquares) Newton(t float64) (algos.Model, error) {
 	sol, err := l.sums.Solve(l.ridge())
 	if err != nil {
@@ -294,8 +294,8 @@ func (l *leastSquares) AddClass(context.Context) error {
 	return nil
 }
 
-// Need asks for a share of the examples at the last solution, but for so many that
-// solving takes no longer than summing.
+// Need requests a share of the examples at the last solution, but enough that solving
+// takes no longer than summing.
 func (l *leastSquares) Need() algos.Need {
 	want := max(1, l.sums.Dim()/2)
 	if math.IsNaN(l.opt.Gamma) && l.steps == 0 {
@@ -330,7 +330,7 @@ func (l *leastSquares) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// Finish solves for what is pending.
+// Finish solves with the pending examples.
 func (l *leastSquares) Finish(ctx context.Context) (algos.Report, error) { return l.Step(ctx) }
 
 func (l *leastSquares) lambda() float64 {
@@ -351,10 +351,10 @@ func (l *leastSquares) ridge() []float64 {
 	return r
 }
 
-// modelOf returns the model with the coefficients x of each head. Classes that have
-// come since the solution have a constant score, and before the first one all 0. Until
-// then the model has no width either that the examples alone determine: it changes with
-// solutions only, so that a restart restores the one that has been published.
+// modelOf returns the model with the coefficients x of each head. Classes added after the
+// solution have a constant score, and before the first solution all have 0. Until then a
+// kernel width chosen from the examples is left out too: the model changes only with
+// solutions, so that a restart restores the one that has been published.
 func (l *leastSquares) modelOf(x []float64) algos.Model {
 	feats := l.feats
 	if len(x) == 0 && math.IsNaN(l.opt.Gamma) {

@@ -10,9 +10,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Estimate is what a trainer knows of a stream that is sifted, from what was
-// forwarded alone: each record stands for as many as its weight says. It is a
-// function of the records in their order, but for the budget given to Plan.
+// Estimate is a trainer's knowledge of a sifted stream, from the forwarded records
+// alone: each record represents as many as its weight says. It depends only on the
+// records in their order and on the budget passed to Plan.
 type Estimate struct {
 	n      uint64         // examples since the sums last faded
 	all    float64        // Σ w
@@ -20,21 +20,21 @@ type Estimate struct {
 	below  float64        // Σ w of margins below 1
 	near   [cells]float64 // Σ w of margins from 1 to 1+DefaultBand, in parts
 	weight [Bins]float64  // Σ w by the margin that the worker saw
-	needed [Bins]float64  // those of them with a margin below 1 when they were learned
-	// Sources are the positions behind the records that have come.
+	needed [Bins]float64  // the part of weight with a margin below 1 when they were learned
+	// Sources are the positions after the records that have arrived.
 	Sources stream.Offsets
 }
 
 const (
 	cells = 32
-	// All sums fade to fade of what they were at each fadeEvery examples.
+	// All sums are multiplied by fade after every fadeEvery examples.
 	fade, fadeEvery = 0.9, 1000
 	// LeastBudget is the smallest share of the stream that a plan forwards.
 	LeastBudget = 0.005
 )
 
-// Add takes note of an example of weight w. now is its margin just before it was
-// learned, seen that at which it was forwarded, or NaN where there was no model.
+// Add adds an example of weight w. now is its margin just before it was learned,
+// seen its margin when it was forwarded, or NaN if there was no model.
 func (e *Estimate) Add(now, seen, w float64) {
 	if now-now != 0 {
 		return
@@ -64,7 +64,7 @@ func (e *Estimate) Add(now, seen, w float64) {
 	}
 }
 
-// Note takes note of where a record comes from.
+// Note records the source position of a record.
 func (e *Estimate) Note(p stream.Partition, offset int64) {
 	if e.Sources == nil {
 		e.Sources = stream.Offsets{}
@@ -72,13 +72,13 @@ func (e *Estimate) Note(p stream.Partition, offset int64) {
 	e.Sources[p] = max(e.Sources[p], offset+1)
 }
 
-// sums lists those that are lists.
+// sums returns the sums that are lists.
 func (e *Estimate) sums() [][]float64 {
 	return [][]float64{e.near[:], e.weight[:], e.needed[:]}
 }
 
-// band returns the largest S, up to DefaultBand, with which no more of the stream
-// is beyond the margin and yet forwarded than is below it.
+// band returns the largest S, up to DefaultBand, such that the forwarded part of the
+// stream beyond the margin is no more than the part below it.
 func (e *Estimate) band() float64 {
 	sum := 0.0
 	for k, w := range e.near {
@@ -89,8 +89,8 @@ func (e *Estimate) band() float64 {
 	return DefaultBand
 }
 
-// Forwarded returns the share of the stream that has come of late; 1 while nothing
-// is known.
+// Forwarded returns the share of the stream that has been forwarded recently; 1 while
+// nothing is known.
 func (e *Estimate) Forwarded() float64 {
 	if e.all == 0 {
 		return 1
@@ -98,8 +98,8 @@ func (e *Estimate) Forwarded() float64 {
 	return min(1, e.count/e.all)
 }
 
-// Free returns the share of the stream that comes under a plan without a bound, by
-// a worker with the default probability for records without interest; 1 while
+// Free returns the share of the stream that would be forwarded under a plan without a
+// bound, by a worker with the default probability for records without interest; 1 while
 // nothing is known.
 func (e *Estimate) Free() float64 {
 	if e.all == 0 {
@@ -113,9 +113,9 @@ func (e *Estimate) Free() float64 {
 }
 
 // Plan returns the plan that forwards at most a share budget of the stream; 1 sets
-// no bound. Under a bound probabilities are in proportion to the root of the share
-// of each bin that is still needed, which gives the least variance of what is
-// learned from as many records (Neyman 1934).
+// no bound. Under a bound, probabilities are proportional to the square root of the
+// share of each bin that is still needed, which minimizes the variance of the result
+// for a given number of records (Neyman 1934).
 func (e *Estimate) Plan(budget float64) Plan {
 	p := Plan{S: e.band()}
 	if budget >= 1 {

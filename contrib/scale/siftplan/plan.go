@@ -1,5 +1,5 @@
 // Package siftplan makes the plans by which the command sift chooses records: a trainer
-// that imports it publishes one with each version, when records come that were sifted.
+// that imports it publishes a plan with each version if its records were sifted.
 package siftplan
 
 import (
@@ -10,21 +10,21 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Rule says by what a record is judged.
+// Rule is the criterion by which a record is judged.
 type Rule string
 
 // The rules.
 const (
-	// Hinge looks at the margin y·f, or at |f| where there is no label.
+	// Hinge uses the margin y·f, or |f| if there is no label.
 	Hinge Rule = "hinge"
-	// Uncertain looks at |f|, with a label or without.
+	// Uncertain uses |f|, with a label or without.
 	Uncertain Rule = "uncertain"
 	// Uniform forwards each record with the least probability.
 	Uniform Rule = "uniform"
 )
 
-// Margin returns what the rule looks at for a decision f on a record whose label
-// is y, ±1, or 0 where it is not known.
+// Margin returns the quantity that the rule uses, for a decision f on a record with
+// label y, ±1, or 0 if it is unknown.
 func (r Rule) Margin(f, y float64) float64 {
 	if r == Hinge && y != 0 {
 		return y * f
@@ -32,14 +32,14 @@ func (r Rule) Margin(f, y float64) float64 {
 	return math.Abs(f)
 }
 
-// edges part margins into bins: bin b holds those from edges[b-1] up to, but
-// without, edges[b].
+// edges divide margins into bins: bin b holds margins from edges[b-1] up to, but not
+// including, edges[b].
 var edges = [...]float64{-1, 0, .5, .8, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.5, 3}
 
 // Bins is the number of bins of margins.
 const Bins = len(edges) + 1
 
-// bin returns that of a margin, 0 for NaN.
+// bin returns the bin of a margin, 0 for NaN.
 func bin(m float64) int {
 	b := 0
 	for b < len(edges) && m >= edges[b] {
@@ -49,27 +49,27 @@ func bin(m float64) int {
 }
 
 const (
-	// DefaultBand is S where no plan has come.
+	// DefaultBand is S until a plan arrives.
 	DefaultBand = 0.5
-	// DefaultLeast is the probability for records without interest, where a worker
-	// is not told another. It is never 0: what the model is sure of would never be
-	// seen again, not even when the stream has changed.
+	// DefaultLeast is the default probability for records without interest. It is never
+	// 0: otherwise records that the model is sure of would never be seen again, not even
+	// after the stream has changed.
 	DefaultLeast = 0.05
 )
 
-// Plan says with which probability a record is forwarded. It comes with each
+// Plan gives the probability with which a record is forwarded. It comes with each
 // version of a model.
 type Plan struct {
 	// S, from 0 to DefaultBand: records with a margin below 1+S are all forwarded.
 	S float64
-	// Kappa is not 0 where the trainer cannot take all of them. P then holds the
-	// probabilities, by the bin of the margin, and S says nothing.
+	// Kappa is not 0 if the trainer cannot take all of them. P then holds the
+	// probabilities, by the bin of the margin, and S has no meaning.
 	Kappa float64
 	P     [Bins]float64
 }
 
-// Probability returns the probability for a record with margin m, where least is
-// that for records without interest. A margin that is NaN is of interest.
+// Probability returns the probability for a record with margin m; least is the
+// probability for records without interest. A margin of NaN is of interest.
 func (p *Plan) Probability(rule Rule, m, least float64) float64 {
 	switch {
 	case rule == Uniform:
@@ -93,8 +93,8 @@ func (p *Plan) Measures() []stream.Measure {
 	return list
 }
 
-// PlanOf returns the plan among the measures of a stream.Update; ok is false where
-// there is none. What is no plan is an error.
+// PlanOf returns the plan among the measures of a stream.Update; ok is false if there
+// is none. Measures that are not a valid plan are an error.
 func PlanOf(list []stream.Measure) (p Plan, ok bool, err error) {
 	at := func(name string) float64 {
 		for _, m := range list {

@@ -1,7 +1,7 @@
 // Package normal accumulates the normal equations of a least-squares problem, or of a
 // Newton step of the squared hinge loss, in integers. Integer addition is associative
 // and commutative, so the sums over the parts of a stream add up to the sums over all
-// of it, to the bit, however it was split and in whatever order it is added up.
+// of it, to the bit, however it is split and in whatever order the parts are added.
 package normal
 
 import (
@@ -33,32 +33,32 @@ const (
 // the constant, its random features, and its targets. So they hold the Gram matrix of
 // the features and their products with the targets.
 //
-// There is one matrix for all targets. With a hinge there is one for each, over the
-// examples inside its margin alone. Memory of a matrix: 4 bytes times the square of its
+// There is one matrix for all targets. With a hinge there is one for each, over only the
+// examples inside its margin. Memory of a matrix: 4 bytes times the square of its
 // coordinates.
 type Sums struct {
 	dim, heads int
 	hinge      bool
 	n          uint64 // examples
-	weight     uint64 // of them all, in units
+	weight     uint64 // of all examples, in units
 	grams      []gram
 }
 
 // gram is Σ w v vᵀ for rows v of int16. Rows are buffered by the bits of their weights:
-// plane k holds those whose weight has bit k, and its products are multiplied by 2^k. A
-// row of weight 1 is in one plane, so it costs nothing more than without weights; one of
+// plane k holds the rows whose weight has bit k, and its products are multiplied by 2^k. A
+// row of weight 1 is in one plane, so it costs no more than without weights; one of
 // an arbitrary weight is in half of them.
 type gram struct {
 	size   int
 	low    []uint64 // the lower triangle, by rows, in two's complement
 	planes [planes]struct {
 		rows int
-		v    []int16 // by panels of columns, in each by pairs of rows, as vec.Gram has them
+		v    []int16 // by panels of columns, in each by pairs of rows, as in vec.Gram
 	}
 }
 
-// New returns empty sums of rows with dim coordinates besides the targets, which are
-// as many as heads.
+// New returns empty sums of rows with dim coordinates besides the targets, of which
+// there are heads.
 func New(dim, heads int, hinge bool) (*Sums, error) {
 	if dim < 1 || dim > MaxDim || heads < 1 {
 		return nil, fmt.Errorf("sums of %d features, at most %d, and %d targets", dim, MaxDim, heads)
@@ -83,7 +83,7 @@ func (s *Sums) layout() {
 	}
 }
 
-// Dim returns the number of coordinates besides the targets, Heads that of targets.
+// Dim returns the number of coordinates besides the targets.
 func (s *Sums) Dim() int { return s.dim }
 
 // Heads returns the number of targets.
@@ -122,7 +122,7 @@ func (s *Sums) AddHead() {
 	s.heads++
 }
 
-// Round sets row to the features z, and z to what they are now in units of One.
+// Round sets row to the features z in units of One, and z to the rounded values.
 func Round(row []int16, z []float32) {
 	const shift = 3 << 22 // the last bit of a float32 of this size is 1
 	for j, v := range z {
@@ -136,13 +136,13 @@ func Weight(w float64) uint64 {
 	return uint64(math.RoundToEven(float64(unit * min(max(w, 1./unit), 4095))))
 }
 
-// Count counts an example of weight w, which Weight has returned.
+// Count counts an example of weight w, a result of Weight.
 func (s *Sums) Count(w uint64) {
 	s.n++
 	s.weight += w
 }
 
-// Add adds a row to matrix k, of an example that has been counted: each number is
+// Add adds a row to matrix k, for an example that has been counted: each number is
 // between −One and One, and the first is One.
 func (s *Sums) Add(k int, row []int16, w uint64) {
 	g := &s.grams[k]
@@ -257,8 +257,8 @@ func (s *Sums) equations(k int) (a linear.Lower, b []float64, square float64) {
 	return a, b, a[0]
 }
 
-// At returns the objective at x for ridges > 0. With a hinge it is that of the squared
-// hinge loss if the examples in the sums are those inside the margin at x.
+// At returns the objective at x for ridges > 0. With a hinge it is the objective of the
+// squared hinge loss if the sums cover the examples inside the margin at x.
 func (s *Sums) At(x, ridge []float64) Solution {
 	out := Solution{X: x}
 	square := 0.0
@@ -287,8 +287,8 @@ func (s *Sums) At(x, ridge []float64) Solution {
 }
 
 // Solve minimises the objective of the examples in the sums, by Cholesky factorisation.
-// With a hinge that is a Newton step. Coordinates that the others explain to within
-// rounding, which can occur only where the ridge is tiny, are 0.
+// With a hinge that is a Newton step. Coordinates that depend on the others to within
+// rounding, which can occur only if the ridge is tiny, are 0.
 func (s *Sums) Solve(ridge []float64) (Solution, error) {
 	const tiny = 1e-13
 	x := make([]float64, s.heads*s.dim)
@@ -311,7 +311,7 @@ func (s *Sums) Solve(ridge []float64) (Solution, error) {
 	return s.At(x, ridge), nil
 }
 
-// Fields describes the sums. Decoding makes them those that were written.
+// Fields describes the sums. Decoding replaces them by the encoded ones.
 func (s *Sums) Fields(f *state.Fields) {
 	f.Int("dim", &s.dim)
 	f.Int("heads", &s.heads)
@@ -335,8 +335,8 @@ func (s *Sums) Fields(f *state.Fields) {
 	}
 }
 
-// check checks numbers that were read: none is larger than the first, which is that of
-// the constant.
+// check checks decoded numbers: none is larger than the first, the one of the
+// constant.
 func (g *gram) check(weight uint64, hinge bool) error {
 	if len(g.low) != linear.Triangle(g.size) {
 		return fmt.Errorf("%d numbers of %d coordinates", len(g.low), g.size)
@@ -352,6 +352,6 @@ func (g *gram) check(weight uint64, hinge bool) error {
 // AppendBinary appends the sums.
 func (s *Sums) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, s.Fields) }
 
-// UnmarshalBinary restores them; after an error they are undefined. It copes with
+// UnmarshalBinary restores them; after an error they are undefined. It is safe for
 // any input.
 func (s *Sums) UnmarshalBinary(data []byte) error { return state.Decode(data, s.Fields) }
