@@ -290,7 +290,7 @@ func decodeTable(b []byte) ([]entry, error) {
 	return table, nil
 }
 
-// trailer reads and verifies what follows the data of the last section.
+// trailer reads and verifies the bytes after the data of the last section.
 func (r *reader) trailer() error {
 	var b [trailerLen]byte
 	if err := r.fill("trailer", b[:8]); err != nil {

@@ -49,8 +49,8 @@ func mkdirAll(f FS, dir string) error {
 			return err
 		}
 		err := f.SyncDir(filepath.Dir(dir))
-		// Whoever created it where this run must not or cannot sync is responsible
-		// for it.
+		// A directory that was created where this run must not or cannot sync is the
+		// responsibility of its creator.
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL) {
 			return nil
 		}

@@ -78,10 +78,10 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Discard removes all that this Store has written, for a run that has come to nothing.
-// It does nothing if there were files in the directory when it was opened, and fails
-// with ErrFenced if another process has claimed it. Files of others stay, and the
-// directory with them.
+// Discard removes everything that this Store has written, for a run without a result. It
+// does nothing if there were files in the directory when it was opened, and fails
+// with ErrFenced if another process has claimed it. Other files stay, and with them the
+// directory.
 func (s *Store) Discard(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,7 +360,7 @@ func (s *Store) remove(name string) {
 	}
 }
 
-// removeTemps removes what interrupted writers have left. The caller holds the lock
+// removeTemps removes the files left by interrupted writers. The caller holds the lock
 // and a new epoch, so nobody can complete these files any more.
 func (s *Store) removeTemps() {
 	files, err := s.fs.List(s.dir)

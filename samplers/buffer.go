@@ -9,7 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Fate says what became of an example that was handed to a learner. Every example
+// Fate is the outcome for an example that was handed to a learner. Every example
 // has exactly one.
 type Fate uint8
 
@@ -38,7 +38,7 @@ type Need struct {
 // labels: squares of smaller ones do not overflow a float32.
 const TooLarge = 1e18
 
-// Policy says which examples are in a sample.
+// Policy decides which examples are in a sample.
 type Policy string
 
 const (
@@ -97,7 +97,7 @@ func New(o Options) (*Buffer, error) {
 	return b, err
 }
 
-// Draw is what a step works on. It is valid until the next Add or Take.
+// Draw is the input of a step. It is valid until the next Add or Take.
 //
 // A policy that shrinks a sample, because the stream has changed, returns more
 // slots in Gone than Join refills.

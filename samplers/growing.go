@@ -83,7 +83,7 @@ func (g Growth) validate() error {
 type Growing struct{ Buffer }
 
 // NewGrowing returns an empty sample. Only Regress, Features and Seed of o matter.
-// The error names what is out of range.
+// The error names the option that is out of range.
 func NewGrowing(o Options, g Growth) (*Growing, error) {
 	if err := g.validate(); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (b *Growing) Wait(on bool) { b.growing.waits = on }
 // Waits reports whether the next step continues on the sample as it is.
 func (b *Growing) Waits() bool { return b.growing.waits }
 
-// Drain hands out what is pending at the end of a bounded stream: S_0 if there is
+// Drain hands out the pending draws at the end of a bounded stream: S_0 if there is
 // no sample yet, or draws that need no test and that Admit lets join. It is called
 // until the Draw is empty.
 func (b *Growing) Drain() *Draw {

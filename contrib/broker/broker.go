@@ -44,16 +44,16 @@ type Options struct {
 	DataDir string
 	// Log receives the broker's errors and warnings; nil discards them.
 	Log *slog.Logger
-	// AutoCreate creates topics as Apache Kafka's auto.create.topics.enable does, which
-	// is on there by default: with one partition, when a client that wants to write or
-	// read them asks for their metadata.
+	// AutoCreate creates topics like Apache Kafka's auto.create.topics.enable, which is on
+	// there by default: with one partition, when a client that wants to write or read
+	// them requests their metadata.
 	AutoCreate bool
 	// TLS, if not nil, encrypts connections.
 	TLS *tls.Config
 	// Listen and Dial, if not nil, replace the operating system's network.
 	Listen func(network, address string) (net.Listener, error)
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	// More are further options of the broker.
+	// More holds further options of the broker.
 	More []kfake.Opt
 }
 
@@ -83,8 +83,8 @@ func Start(o Options) (*Broker, error) {
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
 		return nil, &AddrError{o.Addr, errors.New("not a loopback address")}
 	}
-	// Kafka's Java admin client 3.9 fails at kfake's answers to DescribeTopicPartitions, whose
-	// lists of eligible leaders are null. It asks for Metadata where that is not offered.
+	// Kafka's Java admin client 3.9 fails on kfake's responses to DescribeTopicPartitions, whose
+	// lists of eligible leaders are null. It requests Metadata if that is not offered.
 	offered := kversion.Stable()
 	offered.SetMaxKeyVersion(int16(kmsg.DescribeTopicPartitions), -1)
 	opts := []kfake.Opt{
@@ -144,17 +144,17 @@ func Start(o Options) (*Broker, error) {
 // topicName matches the names that Apache Kafka allows, and "." and "..".
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
-// autoCreate creates the topics that a request names, if it allows that. kfake has an
-// option for this, but forgets topics created by it when it is killed.
+// autoCreate creates the topics that a request names, if the request allows that. kfake
+// has an option for this, but forgets topics created by it when it is killed.
 func (b *Broker) autoCreate(req *kmsg.MetadataRequest) {
-	if req.Version >= 4 && !req.AllowAutoTopicCreation { // older requests have no choice
+	if req.Version >= 4 && !req.AllowAutoTopicCreation { // older requests always allow it
 		return
 	}
 	for _, t := range req.Topics {
 		if t.Topic == nil || !topicName.MatchString(*t.Topic) || *t.Topic == "." || *t.Topic == ".." {
 			continue
 		}
-		// The answer to the request says what is wrong with a topic.
+		// The response to the request reports the fault of a topic.
 		_ = b.cluster.CreateTopic(*t.Topic, 0, nil)
 	}
 }
@@ -162,7 +162,7 @@ func (b *Broker) autoCreate(req *kmsg.MetadataRequest) {
 // Addr returns the host:port that the broker listens on.
 func (b *Broker) Addr() string { return b.addr }
 
-// Close stops the broker and, with a DataDir, writes what is not written yet.
+// Close stops the broker and, with a DataDir, writes all unwritten data.
 func (b *Broker) Close() {
 	b.cluster.Close()
 	if b.dir != "" {

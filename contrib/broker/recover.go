@@ -40,9 +40,9 @@ func wasKilled(dir string) (bool, error) {
 
 // endTransactions aborts the transactions that were open when the broker was
 // killed. kfake treats them as aborted, too, but writes no marker. A reader would
-// then also drop what the same producer commits later, and kfake, if killed once
-// more, would treat it as committed. Meanwhile nobody gets a producer id, so that
-// nobody writes in between.
+// then also drop later commits of the same producer, and kfake, if killed once
+// more, would treat the transaction as committed. Meanwhile no client gets a
+// producer id, so that none writes in between.
 func (b *Broker) endTransactions(o Options) error {
 	done := make(chan struct{})
 	b.cluster.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -96,7 +96,7 @@ func (b *Broker) endTransactions(o Options) error {
 
 // undecided returns the producers, with their epochs, that have written in a
 // transaction to a part of a partition where all transactions are over, without a
-// marker that says how it ended. next is the first offset.
+// marker for its end. next is the first offset.
 func undecided(ctx context.Context, c *kgo.Client, topic string, partition int32, next int64) (map[int64]int16, error) {
 	open := map[int64]int16{}
 	for {

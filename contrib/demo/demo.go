@@ -1,4 +1,4 @@
-// Package demo adds the commands demo and broker. demo is broker, stream, training,
+// Package demo adds the commands demo and broker. demo runs broker, stream, training,
 // checkpoints, model topic and predictions in one process. Import it for its side
 // effect.
 package demo
@@ -38,7 +38,7 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// What the demo runs on.
+// Settings of the demo.
 const (
 	streamName    = "checkerboard"
 	examplesTopic = "examples" // topics
@@ -87,7 +87,7 @@ install anything, and it leaves nothing behind but a page with plots.`,
 }
 
 // demo is one run of the demo, and a hook of its trainers. Producer, trainers and
-// subscriber share nothing but the broker and what is printed.
+// subscriber share only the broker and the printed output.
 type demo struct {
 	count, seed     uint64
 	learner, report string

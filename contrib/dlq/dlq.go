@@ -18,7 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// verbs are what the command dlq can do.
+// verbs are the subcommands of dlq.
 var verbs = []string{"list", "replay"}
 
 func init() {
@@ -98,7 +98,7 @@ var foreignFlags = map[string][]string{
 // patience is how long a broker may take to answer.
 const patience = 30 * time.Second
 
-// letterFlags choose the dead letters.
+// letterFlags select the dead letters.
 type letterFlags struct {
 	topics           []string
 	labels, suffix   string
@@ -144,7 +144,7 @@ func (o *letterFlags) check(c *cli.Call) (errs []error) {
 	return errs
 }
 
-// resolve decides which topics are read.
+// resolve decides which topics to read.
 func (o *letterFlags) resolve(args []string) (err error) {
 	if errs := o.check(o.c); len(errs) > 0 {
 		return errors.Join(errs...)
@@ -168,13 +168,13 @@ func (o *letterFlags) resolve(args []string) (err error) {
 // filters reports whether some letters are skipped.
 func (o *letterFlags) filters() bool { return len(o.reasons)+len(o.origins) > 0 }
 
-// wants reports whether the letter is one of those asked for.
+// wants reports whether the flags select the letter.
 func (o *letterFlags) wants(l *deadletter.Letter) bool {
 	return (len(o.reasons) == 0 || slices.Contains(o.reasons, l.Reason)) && (len(o.origins) == 0 || slices.Contains(o.origins, l.Topic))
 }
 
 // open reads the letters in the order of sending, from the offsets given or
-// where start says, up to the present end.
+// from start, up to the present end.
 func (o *letterFlags) open(ctx context.Context, from stream.Offsets, start kafkaio.StartAt, outOfRange kafkaio.OutOfRange) (*kafkaio.Source, error) {
 	so := kafkaio.SourceOptions{
 		Config: o.cfg, Topics: o.letters, Offsets: from, Start: start, OutOfRange: outOfRange,
@@ -187,7 +187,7 @@ func (o *letterFlags) open(ctx context.Context, from stream.Offsets, start kafka
 	return src, o.noTopic(err)
 }
 
-// noTopic says what to do about a topic that does not exist.
+// noTopic adds advice to the error about a topic that does not exist.
 func (o *letterFlags) noTopic(err error) error {
 	var unknown *kafkaio.UnknownTopicError
 	if errors.As(err, &unknown) && slices.Contains(o.letters, unknown.Topic) {
@@ -196,7 +196,7 @@ func (o *letterFlags) noTopic(err error) error {
 	return o.exit(err)
 }
 
-// ended gives the end of reading letters its exit code.
+// ended maps the end of reading letters to its exit code.
 func (o *letterFlags) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return cli.Failf(cli.Temporary, "interrupted")

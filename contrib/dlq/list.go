@@ -26,7 +26,7 @@ type letterList struct {
 	json, values bool
 
 	reasons                    map[string]int // letters listed, by reason
-	truncated, filtered, other int            // letters truncated, letters skipped, records that are no letters
+	truncated, filtered, other int            // truncated letters, skipped letters, records that are not letters
 }
 
 func (l *letterList) define(f *cli.Flags) {
@@ -36,7 +36,7 @@ func (l *letterList) define(f *cli.Flags) {
 	})
 }
 
-// place is where a letter lies, and when it was sent.
+// place is the position of a letter, and when it was sent.
 type place struct {
 	Topic     string     `json:"topic"`
 	Partition int32      `json:"partition"`
@@ -44,16 +44,16 @@ type place struct {
 	Time      *time.Time `json:"time"`
 }
 
-// letter is what the headers of a letter say.
+// letter is the content of the headers of a letter.
 type letter = deadletter.Letter
 
-// letterLine is what dlq list --json prints.
+// letterLine is the output of dlq list --json for a letter.
 type letterLine struct {
 	Letter  place  `json:"letter"`
-	*letter        // nil if the record is no letter; Error then says why
+	*letter        // nil if the record is not a letter; Error then says why
 	Error   string `json:"error,omitempty"`
-	// Bytes is the length of the value in the letter, Whole that of the record's if
-	// it was truncated.
+	// Bytes is the length of the value in the letter, Whole the length of the record's
+	// value if the letter was truncated.
 	Bytes int          `json:"bytes"`
 	Whole int64        `json:"whole_bytes,omitempty"`
 	Key   *textOrBytes `json:"key,omitempty"`
@@ -135,7 +135,7 @@ func (l *letterList) show(w io.Writer, r *stream.Record) error {
 	return err
 }
 
-// text is the line for people.
+// text returns the line for people.
 func (l *letterLine) text() string {
 	s := fmt.Sprintf("%s/%d offset %d: ", l.Letter.Topic, l.Letter.Partition, l.Letter.Offset)
 	if p := l.letter; p == nil {
@@ -178,7 +178,7 @@ func (l *letterList) summary() string {
 	return s + some(l.truncated, "; truncated %d") + some(l.filtered, "; skipped by the filter %d") + some(l.other, "; records that are no dead letters %d")
 }
 
-// total says how many letters there are.
+// total describes the number of letters.
 func (o *letterFlags) total(n int) string {
 	return fmt.Sprintf("%d dead letter%s in %s", n, map[bool]string{false: "s"}[n == 1], strings.Join(o.letters, ", "))
 }

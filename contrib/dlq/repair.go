@@ -17,7 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// maxRepaired bounds what a repair command may print.
+// maxRepaired bounds the output of a repair command.
 const maxRepaired = 64 << 20
 
 // repaired sends a letter's value through a shell command. It returns false if the
@@ -27,7 +27,7 @@ func repaired(ctx context.Context, command string, rec *stream.Record, l *deadle
 	out.most, said.most = maxRepaired, 4096
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(rec.Value), &out, &said
-	cmd.WaitDelay = time.Second // for what the shell has started
+	cmd.WaitDelay = time.Second // for processes that the shell has started
 	cmd.Env = repairEnv(l)
 	if err = cmd.Run(); ctx.Err() != nil {
 		return nil, false, ctx.Err()
@@ -47,16 +47,16 @@ func repaired(ctx context.Context, command string, rec *stream.Record, l *deadle
 		return nil, false, cli.Failf(cli.Data, "%s/%d offset %d: the repair command: %w%s", rec.Topic, rec.Partition, rec.Offset, err, text)
 	}
 	value = out.b.Bytes()
-	// The newline at the end of text is the tool's. In a binary value it may be
-	// a number.
+	// The newline at the end of a text comes from the tool. In a binary value it may be
+	// part of a number.
 	if utf8.Valid(value) {
 		value = bytes.TrimSuffix(value, []byte("\n"))
 	}
 	return value, true, nil
 }
 
-// repairEnv is the environment of a repair command: ours without our settings,
-// which may be secret, and with what the letter says.
+// repairEnv returns the environment of a repair command: ours without our settings,
+// which may be secret, plus the content of the letter's headers.
 func repairEnv(l *deadletter.Letter) []string {
 	var env []string
 	for _, kv := range os.Environ() {

@@ -17,16 +17,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// Headers of a record that has been fed back.
+// Headers of a record that has been sent back.
 const (
 	replayedHeader    = "__streamsvm.replayed."
 	replayedFrom      = replayedHeader + "from"      // the letter, as topic/partition:offset
-	replayedTimestamp = replayedHeader + "timestamp" // of the record at first, in ms since 1970
+	replayedTimestamp = replayedHeader + "timestamp" // of the original record, in ms since 1970
 )
 
 const (
-	// replayBatch bounds the letters dealt with between two commits, and so the
-	// records that are there twice after a kill.
+	// replayBatch bounds the letters processed between two commits, and so the
+	// records that are duplicated after a kill.
 	replayBatch = 1000
 	// replayGrace is how long an interrupted replay has to commit.
 	replayGrace = 10 * time.Second
@@ -48,12 +48,12 @@ type letterReplay struct {
 	}
 	limits  map[string]int // largest record, by topic, where it is known
 	batch   int
-	next    stream.Offsets // behind the letters dealt with
+	next    stream.Offsets // after the letters processed so far
 	pending int            // letters since the last commit
 	n       replayCounts
 }
 
-// replayCounts says what became of the letters.
+// replayCounts counts the letters by outcome.
 type replayCounts struct {
 	read, sent, filtered, truncated, tooLarge, unrepaired, others, tombstones int
 }
@@ -70,13 +70,13 @@ func (r *letterReplay) define(f *cli.Flags) {
 	})
 }
 
-// validate finds settings that do not go together.
+// validate finds settings that contradict each other.
 func (r *letterReplay) validate() error {
 	c := r.c
 	if r.group == "" {
 		return c.Bad("group", errors.New("it is empty"))
 	}
-	// A group of the configuration file is that of replays without a filter.
+	// A group in the configuration file is for replays without a filter.
 	if r.filters() && c.Origin("group").Source != cli.FromFlag {
 		return c.Bad("group", errors.New("a replay with --reason or --origin needs one of its own, on the command line: what it skips is skipped for good"))
 	}
@@ -94,7 +94,7 @@ func (r *letterReplay) validate() error {
 	return nil
 }
 
-// note is what the group keeps besides its positions: which letters it is for.
+// note is the text that the group stores with its positions: which letters it is for.
 func (r *letterReplay) note() string {
 	if !r.filters() {
 		return "all letters"
@@ -137,8 +137,8 @@ func (r *letterReplay) run(ctx context.Context) error {
 	return err
 }
 
-// samePartition sends records to the partition that they name, or if there is
-// none by their key.
+// samePartition sends records to the partition that they name, or by their key if
+// that partition does not exist.
 func samePartition() kafkaio.Partitioner {
 	byKey := kafkaio.ByKey()
 	return func(r *stream.Record, n int) int32 {
@@ -149,9 +149,9 @@ func samePartition() kafkaio.Partitioner {
 	}
 }
 
-// begin opens the letters at the group's positions. Where there are none yet,
-// the group gets those that --from says, before anything is sent: the letters
-// that come in the meantime belong to the next replay.
+// begin opens the letters at the group's positions. If there are none yet, it first
+// commits the positions given by --from, before anything is sent: letters that
+// arrive in the meantime belong to the next replay.
 func (r *letterReplay) begin(ctx context.Context, group *kafkaio.Group) (*kafkaio.Source, error) {
 	parts, err := kafkaio.Partitions(ctx, r.cfg, r.letters, 0, patience)
 	if err != nil {
@@ -191,8 +191,8 @@ func (r *letterReplay) begin(ctx context.Context, group *kafkaio.Group) (*kafkai
 	return src, nil
 }
 
-// feed deals with all letters. Whatever ends it early, what has been sent is
-// committed, if the brokers still take it.
+// feed processes all letters. If it ends early, the letters sent so far are
+// committed, if the brokers still accept it.
 func (r *letterReplay) feed(ctx context.Context, src stream.Source) error {
 	var recs []stream.Record
 	for {
@@ -230,8 +230,8 @@ func (r *letterReplay) settle(ctx context.Context) error {
 	return nil
 }
 
-// handle sends the record of a letter, or says why not. With an error the
-// letter has not been dealt with.
+// handle sends the record of a letter, or logs why not. After an error the letter
+// has not been processed.
 func (r *letterReplay) handle(ctx context.Context, rec *stream.Record) error {
 	out, err := r.record(ctx, rec)
 	if err != nil {
@@ -255,7 +255,7 @@ func (r *letterReplay) handle(ctx context.Context, rec *stream.Record) error {
 	return nil
 }
 
-// record returns what is to be sent for a letter; nil is nothing.
+// record returns the record to send for a letter, or nil.
 func (r *letterReplay) record(ctx context.Context, rec *stream.Record) (*stream.Record, error) {
 	skip := func(n *int, why string, args ...any) (*stream.Record, error) {
 		*n++
@@ -275,7 +275,7 @@ func (r *letterReplay) record(ctx context.Context, rec *stream.Record) (*stream.
 		return nil, nil
 	case l.Truncated:
 		return skip(&r.n.truncated, "it is not all of its record", "origin", origin)
-	case rec.Value == nil && r.repair == "": // sent again, it would delete what the key has got since
+	case rec.Value == nil && r.repair == "": // sent again, it would delete newer values of the key
 		return skip(&r.n.tombstones, "its record is a tombstone", "origin", origin)
 	}
 	out := fedBack(rec, l)
@@ -298,11 +298,11 @@ func (r *letterReplay) record(ctx context.Context, rec *stream.Record) (*stream.
 	return out, nil
 }
 
-// fedBack is the record of a letter as it goes back to its topic.
+// fedBack returns the record that is sent back to a letter's topic.
 func fedBack(rec *stream.Record, l *deadletter.Letter) *stream.Record {
 	out := &stream.Record{Topic: l.Topic, Partition: l.Partition, Key: rec.Key, Value: rec.Value}
 	for _, h := range l.Headers {
-		if !strings.HasPrefix(h.Key, replayedHeader) { // a record that is fed back again
+		if !strings.HasPrefix(h.Key, replayedHeader) { // set again for a record that is sent back once more
 			out.Headers = append(out.Headers, h)
 		}
 	}
@@ -313,9 +313,9 @@ func fedBack(rec *stream.Record, l *deadletter.Letter) *stream.Record {
 	return out
 }
 
-// findLimits asks for the max.message.bytes of the topics that records go to,
-// and returns how large a batch may be. Where it cannot be found out, a record
-// that is too large ends the replay before its letter.
+// findLimits looks up max.message.bytes of the topics that records go to, and
+// returns the maximum size of a batch. If it is unknown, a record that is too large
+// ends the replay before its letter.
 func (r *letterReplay) findLimits(ctx context.Context) (batch int) {
 	batch = 256 << 10
 	r.limits = map[string]int{}
@@ -331,7 +331,7 @@ func (r *letterReplay) findLimits(ctx context.Context) (batch int) {
 	return batch
 }
 
-// summary says what became of the letters.
+// summary describes the outcomes of the letters.
 func (r *letterReplay) summary() string {
 	sent := "fed back"
 	if r.dry {

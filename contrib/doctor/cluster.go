@@ -19,23 +19,23 @@ func may(allowed int32, op string) bool {
 	return allowed < 0 || err == nil && allowed&(1<<o) != 0
 }
 
-// cluster is what a broker says about its cluster.
+// cluster is a broker's description of its cluster.
 type cluster struct {
 	id      string
-	brokers map[int32]string // addresses at which clients are told to find them
+	brokers map[int32]string // advertised addresses
 	topics  []string         // that the user may see
-	// transactions says that the log of transactions exists, leaderless which of its
-	// partitions cannot be used now.
+	// transactions says that the log of transactions exists; leaderless lists its
+	// partitions that cannot be used now.
 	transactions bool
 	leaderless   []int32
 }
 
-// transactionLog is the topic in which brokers note transactions. The first
+// transactionLog is the topic in which brokers record transactions. The first
 // transaction creates it.
 const transactionLog = "__transaction_state"
 
 func (d *checks) cluster(ctx context.Context) (*cluster, error) {
-	// This asks the connected broker, not one that it names: those may be out of reach.
+	// This asks the connected broker, not an advertised one: that may be out of reach.
 	m, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, d.conn.Seed) // all topics
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func partitions(t *kmsg.MetadataResponseTopic) (all, leaderless []int32) {
 	return all, leaderless
 }
 
-// topicInfo is what a broker says about a topic.
+// topicInfo is a broker's description of a topic.
 type topicInfo struct {
 	name string
 	// err is kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed or another
@@ -111,7 +111,7 @@ func (d *checks) config(ctx context.Context, of kmsg.ConfigResourceType, name st
 	req.Resources = append(req.Resources, r)
 	var to kmsg.Requestor = d.conn.Seed
 	if of == kmsg.ConfigResourceTypeBroker {
-		to = d.conn.Client // a broker knows only its own
+		to = d.conn.Client // a broker knows only its own settings
 	}
 	resp, err := req.RequestWith(ctx, to)
 	if err != nil {
@@ -133,8 +133,8 @@ func (d *checks) config(ctx context.Context, of kmsg.ConfigResourceType, name st
 }
 
 // mayCreate asks the broker whether the user may create the topic, without creating
-// it. The error is the refusal: of permissions, or of the name by a policy. It is
-// nil for a topic that exists.
+// it. The error is the refusal: by permissions, or by a policy on names. It is nil for
+// a topic that exists.
 func (d *checks) mayCreate(ctx context.Context, name string) error {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.ValidateOnly = true
@@ -152,7 +152,7 @@ func (d *checks) mayCreate(ctx context.Context, name string) error {
 }
 
 // coordinatorFor bounds the wait for a coordinator: the first one of a cluster takes
-// seconds to come.
+// seconds to appear.
 const coordinatorFor = 20 * time.Second
 
 // groupAllows returns the operations that the user may perform on the consumer

@@ -55,7 +55,7 @@ healthy: exit code 0 if it is, 69 if not. Containers without curl use this.`,
 	}
 }
 
-// dryRun prints what is not as it should be, and fails as train would.
+// dryRun prints the findings that are not ok, and fails as train would.
 func dryRun(ctx context.Context, c *cli.Call, p *contrib.Plan) error {
 	bad, err := examine(ctx, &plan{*p}, func(f finding) {
 		if f.severity != fine {

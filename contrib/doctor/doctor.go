@@ -1,6 +1,6 @@
 // Package doctor finds out why training does not work with a cluster, a
-// checkpoint directory and the records of a topic, and says what to type. It
-// changes nothing. It also prints what has to be granted to a user.
+// checkpoint directory and the records of a topic, and prints the commands that
+// fix it. It changes nothing. It also prints the permissions that a user needs.
 package doctor
 
 import (
@@ -40,18 +40,18 @@ const (
 	failure severity = "FAIL"
 )
 
-// finding is what a check has found.
+// finding is the result of a check.
 type finding struct {
 	severity
-	// Subject is what the finding is about, Text what is found.
+	// Subject is the thing checked, Text the result.
 	Subject, Text string
-	// Remedy is what to do or type; empty where nothing need be done.
+	// Remedy is a command or advice; empty if nothing needs to be done.
 	Remedy string
-	// Code is the exit code of a run that fails for it.
+	// Code is the exit code of a run that fails because of the finding.
 	Code cli.Code
 }
 
-// print writes the finding in one line, and one for each of the remedy.
+// print writes the finding on one line, and the remedy with one line per step.
 func (f finding) print(w io.Writer) {
 	fmt.Fprintf(w, "%-4s  %s: %s\n", f.severity, f.Subject, f.Text)
 	if f.Remedy != "" {
@@ -85,9 +85,9 @@ func (d *checks) unavailable(subject, text, remedy string) {
 	d.fail(cli.Unavailable, subject, text, remedy)
 }
 
-// examine runs all checks, as far as one makes sense after another. Every
-// finding is reported at once; those that are failures are returned. The error
-// is that of ctx.
+// examine runs all checks, as long as the results of earlier ones permit. Every
+// finding is reported at once; failures are returned. The error is the error
+// of ctx.
 func examine(ctx context.Context, p *plan, report func(finding)) ([]finding, error) {
 	d := &checks{plan: p, report: report}
 	for _, err := range p.Settings {
@@ -128,8 +128,8 @@ func (d *checks) dial(ctx context.Context, addr string) (*reach.Broker, error) {
 	return reach.Dial(ctx, reach.Config{Brokers: []string{addr}, ClientID: k.ClientID, TLS: k.TLS, SASL: k.SASL, Dial: k.Dial, Timeout: k.RequestTimeout})
 }
 
-// network tries every broker named, and keeps a connection to the first one
-// that can be used.
+// network tries every configured broker, and keeps a connection to the first usable
+// one.
 func (d *checks) network(ctx context.Context) {
 	for _, addr := range d.Kafka.Brokers {
 		conn, err := d.dial(ctx, addr)
@@ -158,7 +158,7 @@ func (d *checks) unreachable(subject string, err error, context, also string) {
 	d.unavailable(subject, fmt.Sprintf("%s%s: %s", context, e.Step, e.Text()), e.Remedy+also)
 }
 
-// advertised tries the addresses that the cluster tells clients to use.
+// advertised tries the addresses that the cluster advertises to clients.
 func (d *checks) advertised(ctx context.Context, c *cluster) bool {
 	good := true
 	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {

@@ -96,7 +96,7 @@ func isMsgpackMap(v []byte) bool {
 // readable reports whether there is a codec for the format.
 func (f format) readable() bool { return slices.Contains(codec.Names(), string(f)) }
 
-// plain shows what the codecs read that need no schema registry.
+// plain lists examples of the codecs that need no schema registry.
 const plain = `{"amount":12.5,"country":"DE","label":1} or {"x":[0.5,1.25],"y":1} (json), 0.5,1.25,1 (csv), 1 1:0.5 2:1.25 (libsvm), the map {"x":...,"y":...} (msgpack)`
 
 // remedy says what to do about a format that no codec reads.
@@ -116,7 +116,7 @@ func (d *checks) remedy(f format) string {
 const separators = ",;\t|"
 
 // guessComma returns the separator with which most rows have the same number of
-// columns, more than one: of equals the set one, else that with more columns.
+// columns, more than one: on a tie the set one, otherwise the one with more columns.
 func guessComma(values []string, set byte) byte {
 	comma, columns, best := set, 0, 0
 	for _, sep := range append([]byte{set}, separators...) {
@@ -133,7 +133,7 @@ func guessComma(values []string, set byte) byte {
 	return comma
 }
 
-// split returns the fields of a row of CSV, nil if it is none.
+// split returns the fields of a CSV row, nil if it is not CSV.
 func split(row string, sep byte) []string {
 	r := csv.NewReader(strings.NewReader(strings.TrimSpace(row)))
 	r.Comma, r.LazyQuotes = rune(sep), true

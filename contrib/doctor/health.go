@@ -14,8 +14,8 @@ import (
 // healthTimeout is below the 5 s after which Docker and Kubernetes usually give up.
 const healthTimeout = 4 * time.Second
 
-// checkHealth asks a running service whether it is healthy, for containers without
-// curl. It fails with code 69 unless the answer is 200 OK.
+// checkHealth checks whether a running service is healthy, for containers without curl.
+// It fails with code 69 unless the response is 200 OK.
 func checkHealth(ctx context.Context, c *cli.Call, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

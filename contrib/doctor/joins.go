@@ -15,14 +15,14 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// joined is what became of the sampled labels.
+// joined is the result of joining the sampled labels.
 type joined struct {
 	examples, labels int
 	ahead            int             // examples before the first label
 	example, label   string          // the first keys
 	after            []time.Duration // between an example and its label
-	behind           []int           // examples that came between them
-	overtaken        []int           // how much younger an example may be that had its label before
+	behind           []int           // number of examples between them
+	overtaken        []int           // how much younger an example with an earlier label may be
 }
 
 // match joins the records, which are in the order of their timestamps.
@@ -82,8 +82,8 @@ func quantile[T cmp.Ordered](v []T, q float64) T {
 	return v[min(int(q*float64(len(v))), len(v)-1)]
 }
 
-// join says how many of the labels in a topic of their own meet an example, how late they
-// come, and what that takes.
+// join reports how many labels in a separate topic match an example, how late they
+// arrive, and the settings that this requires.
 func (r *recordReport) join(ctx context.Context, out *reading) {
 	if len(r.labels) == 0 {
 		return
@@ -92,7 +92,7 @@ func (r *recordReport) join(ctx context.Context, out *reading) {
 	dec, err := codec.New(out.codec, out.found)
 	labels, err2 := codec.NewLabels(out.found)
 	if err != nil || err2 != nil {
-		return // they have been made before
+		return // they were created successfully before
 	}
 	j := r.match(ctx, dec, labels)
 	met := len(j.after)

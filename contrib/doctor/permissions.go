@@ -35,7 +35,7 @@ func onTopics(operations string, names ...string) (out []grant) {
 func onID(id string) grant { return grant{"transactional-id", id, "Write", false} }
 
 // grantsOnTransactions returns the grants on the ids under which models, checkpoints
-// and dead letters are written. Whoever holds them can stop the trainer that writes.
+// and dead letters are written. A user with these grants can stop the trainer that writes.
 func (p *plan) grantsOnTransactions() (out []grant) {
 	if p.ModelTopic != "" {
 		out = append(out, onID(modeltopic.TransactionalID(p.ModelTopic, p.Model)))
@@ -60,7 +60,7 @@ func (p *plan) letters() (names []string) {
 	return names
 }
 
-// grantsToTrain returns what train needs.
+// grantsToTrain returns the grants that train needs.
 func (p *plan) grantsToTrain() []grant {
 	out := append(onTopics(toRead, p.reads()...), onTopics(toKeep, p.ModelTopic)...)
 	if topic, ok := topiclog.StateTopic(p.Checkpoint); ok {
@@ -74,7 +74,7 @@ func (p *plan) grantsToTrain() []grant {
 	return out
 }
 
-// grantsToPredict returns what predict and model follow need. The topics may be "".
+// grantsToPredict returns the grants that predict and model follow need. The topics may be "".
 func (p *plan) grantsToPredict(predictions, errors string) []grant {
 	out := append(onTopics(toRead, p.Topics...), onTopics(toRead, p.ModelTopic)...)
 	out = append(append(out, onTopics("Write Create", predictions)...), onTopics("Write Create DescribeConfigs", errors)...)
@@ -84,7 +84,7 @@ func (p *plan) grantsToPredict(predictions, errors string) []grant {
 	return out
 }
 
-// grantsToPromote returns what model promote and rollback need, for all aliases.
+// grantsToPromote returns the grants that model promote and rollback need, for all aliases.
 func (p *plan) grantsToPromote() []grant {
 	if p.ModelTopic == "" {
 		return nil
@@ -94,7 +94,7 @@ func (p *plan) grantsToPromote() []grant {
 	return append(onTopics("Read Write", p.ModelTopic), aliases)
 }
 
-// grantsToReplay returns what dlq list and dlq replay need, without --to.
+// grantsToReplay returns the grants that dlq list and dlq replay need, without --to.
 func (p *plan) grantsToReplay() (out []grant) {
 	for i, letters := range p.letters() {
 		out = append(append(out, onTopics(toRead, letters)...), onTopics("Write DescribeConfigs", p.reads()[i])...)
@@ -128,7 +128,7 @@ func (p *plan) toUser(resource, name, operations string) string {
 	return p.command("User:"+user, grant{resource, name, operations, false})
 }
 
-// tool returns the beginning of a command of Apache Kafka's for this cluster.
+// tool returns the beginning of an Apache Kafka command for this cluster.
 func (p *plan) tool(name string) string {
 	s := name + " --bootstrap-server " + strings.Join(p.Kafka.Brokers, ",")
 	if p.Secure {

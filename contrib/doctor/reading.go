@@ -25,7 +25,7 @@ type settings struct {
 	notes   []string          // assumptions, for the user to check
 }
 
-// labelColumn sets the column of the label, by its number or last.
+// labelColumn sets the label column: its number, or last.
 func (s *settings) labelColumn(column string) {
 	s.options.CSV.LabelColumn, s.change["label-column"] = column, column
 	s.notes = append(s.notes, "the label seems to be in column "+column)
@@ -37,17 +37,17 @@ type reading struct {
 	settings
 	err      error         // why the records cannot be read
 	found    codec.Options // with labels and schema
-	features int           // the most that a record has
+	features int           // the maximum in a record
 	labelled int
 	labels   map[string]int // how often each label was read
 	bad      int            // records that cannot be used
 	first    string         // the error of the first of them
 	odd      string         // why the stream cannot begin with its first record
-	lost     string         // a class of which too many records cannot be used
+	lost     string         // a class that loses too many records
 }
 
 // read reads the records with the settings. It reads all of them before it judges
-// any: which dimension is the right one shows only then.
+// any, because the right dimension is known only then.
 func (r *recordReport) read(ctx context.Context, s settings) *reading {
 	out := &reading{settings: s, labels: map[string]int{}}
 	out.change, out.notes = maps.Clone(s.change), slices.Clone(s.notes)
@@ -81,14 +81,14 @@ func (r *recordReport) read(ctx context.Context, s settings) *reading {
 		}
 		out.features = max(out.features, ex.X.Dim())
 	}
-	common := -1 // dense vectors must have as many features as the first one has
+	common := -1 // dense vectors must have as many features as the first one
 	for _, n := range slices.Sorted(maps.Keys(byDim)) {
 		if byDim[n] > byDim[common] {
 			common = n
 		}
 	}
 	label, begun := labelField(out.options.Label), map[stream.Partition]bool{}
-	classes := map[string][2]int{} // records that cannot be used, and all
+	classes := map[string][2]int{} // unusable records, and all records
 	for i := range r.recs {
 		rec := &r.recs[i]
 		p := stream.Partition{Topic: rec.Topic, ID: rec.Partition}
@@ -175,7 +175,7 @@ func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec,
 	return d.Codec(out.found)
 }
 
-// checkLabels checks that the records of the topic of labels can be read. A few strange
+// checkLabels checks that the records of the label topic can be read. A few strange
 // ones do not matter.
 func (r *recordReport) checkLabels(ctx context.Context, o codec.Options) error {
 	dec, err := codec.NewLabels(o)
@@ -195,8 +195,8 @@ func (r *recordReport) checkLabels(ctx context.Context, o codec.Options) error {
 	return fmt.Errorf("%d of %d labels in topic %s cannot be read, so that --labels %s may be wrong: %w", bad, len(r.labels), r.Labels, cmp.Or(o.Labels, "pm1"), err)
 }
 
-// labelField finds the field of the label in JSON that may be malformed. The
-// path is empty where the label has one of the usual names.
+// labelField returns a pattern for the label field in JSON that may be malformed. The
+// path is empty if the label has one of the usual names.
 func labelField(path string) *regexp.Regexp {
 	name := "(?:y|label|target|class|outcome)"
 	if path != "" {
@@ -235,7 +235,7 @@ func (out *reading) labelText(field *regexp.Regexp, value []byte) (text string) 
 // read, they have labels, and no class loses many records.
 func (out *reading) usable(r *recordReport) bool {
 	return out.err == nil && few(out.bad, r.live) && out.odd == "" && out.lost == "" && (out.labelled > 0 || r.Labels != "") && !out.oneClass(r) &&
-		(out.task == r.Learner.Task || len(out.labels) > 10) // so few numbers are classes
+		(out.task == r.Learner.Task || len(out.labels) > 10) // this few numbers are classes
 }
 
 // oneClass reports whether there are enough records to say that there is only
@@ -244,7 +244,7 @@ func (out *reading) oneClass(r *recordReport) bool {
 	return out.task != algos.Regress && r.Labels == "" && len(out.labels) == 1 && r.whole && out.labelled >= 50
 }
 
-// problem says why the reading is not usable, and what to do about it.
+// problem returns why the reading is not usable, and a remedy.
 func (out *reading) problem(r *recordReport) (text, remedy string) {
 	const others = "have the producer write these records as the others, with a number in place of a feature that is missing, such as 0 or the mean"
 	bad := fmt.Sprintf("%d of the first %d cannot be read as %s", out.bad, len(r.recs), out.codec)
@@ -274,7 +274,7 @@ func (out *reading) problem(r *recordReport) (text, remedy string) {
 	return "all labels are the same, so there is nothing to tell apart", "send records of both classes, in no particular order; if those of the other class have no label, give them one"
 }
 
-// report reports settings that work, and how the user's do.
+// report reports settings that work, and how the user's settings do.
 func (r *recordReport) report(out, asSet *reading) {
 	const subject = "records"
 	if out.bad > 0 && !r.Tolerant {
@@ -321,7 +321,7 @@ func (r *recordReport) report(out, asSet *reading) {
 	}
 }
 
-// shown is the beginning of a value.
+// shown returns the beginning of a value.
 func shown(v string) string {
 	if len(v) > 60 {
 		v = v[:60] + "..."

@@ -26,7 +26,7 @@ const (
 	triedFor      = 15 * time.Second
 )
 
-// few reports whether n of all records are so few that a run may lose them.
+// few reports whether n of all records are few enough for a run to lose them.
 func few(n, all int) bool { return n*20 <= all }
 
 // registry checks that the schema registry answers.
@@ -46,7 +46,7 @@ func (d *checks) registry(ctx context.Context) bool {
 // records checks whether train can learn from the records of the topics.
 func (d *checks) records(ctx context.Context, snap *checkpoint.Snapshot) {
 	if d.Source == nil || d.Learner == nil {
-		return // the settings' findings have the reason
+		return // the findings about the settings give the reason
 	}
 	ctx, cancel := context.WithTimeout(ctx, triedFor)
 	defer cancel()
@@ -84,26 +84,26 @@ func (d *checks) records(ctx context.Context, snap *checkpoint.Snapshot) {
 	r.run(ctx)
 }
 
-// recordReport finds out what the sampled records are, and with which settings
+// recordReport finds out the form of the sampled records, and the settings with which
 // train could learn from them.
 type recordReport struct {
 	*checks
 	recs   []stream.Record
-	whole  bool            // recs is all that the topics have
+	whole  bool            // recs holds all records of the topics
 	fresh  bool            // train would begin with recs[0]
-	labels []stream.Record // of the topic of labels
+	labels []stream.Record // of the label topic
 	both   []stream.Record // of all topics
 
 	values []string // of the records in the most frequent format
 	live   int      // records with a value
 }
 
-// unsupported reports records that no settings read.
+// unsupported reports records that no settings can read.
 func (r *recordReport) unsupported(text, remedy string) {
 	r.fail(cli.Data, "records", "not supported: "+text, remedy)
 }
 
-// share says how many of the sampled records n are.
+// share describes n as a share of the sampled records.
 func (r *recordReport) share(n int) string {
 	if !r.whole {
 		return fmt.Sprintf("%d of %d sampled records", n, len(r.recs))
@@ -184,8 +184,8 @@ func (r *recordReport) run(ctx context.Context) {
 	r.unsupported(failed.problem(r))
 }
 
-// alternatives lists settings to try when those of the user do not read records of
-// the format: its codec, labels as they are found, and a regression.
+// alternatives lists settings to try if the user's settings do not read records of
+// the format: its codec, the labels as found, and a regression.
 func (r *recordReport) alternatives(main format, change map[string]string, notes []string) (list []settings) {
 	if string(main) != r.Codec {
 		change["codec"] = string(main)

@@ -33,7 +33,7 @@ func (d *checks) checkpoints() *checkpoint.Snapshot {
 		return nil
 	}
 	if _, ok := topiclog.StateTopic(d.Checkpoint); ok {
-		return nil // stateTopic checks it, when the cluster is known
+		return nil // stateTopic checks it once the cluster is known
 	}
 	subject, dir := "checkpoint "+d.Checkpoint, d.Checkpoint
 	info, err := os.Stat(dir)
@@ -147,7 +147,7 @@ func (d *checks) leaderless(subject, of string, partitions []int32) {
 }
 
 // topic describes a topic. It returns nil if the topic does not exist, and false if
-// anything speaks against using it, which it has then reported.
+// anything prevents its use, which it has then reported.
 func (d *checks) topic(ctx context.Context, name string, needs ...need) (*topicInfo, bool) {
 	subject := "topic " + name
 	t, err := d.describe(ctx, name)
@@ -189,7 +189,7 @@ func (d *checks) who() string {
 	return "this client"
 }
 
-// outputs checks the model topic and those of predictions and dead letters.
+// outputs checks the model topic and the topics of predictions and dead letters.
 func (d *checks) outputs(ctx context.Context) {
 	if d.ModelTopic != "" {
 		t, _ := d.topic(ctx, d.ModelTopic, need{"Write", "to publish the model"}, need{"Read", "to see which versions are there"})
@@ -235,7 +235,7 @@ func (d *checks) missing(ctx context.Context, name, options string) {
 	}
 }
 
-// consumerGroup checks the group in which progress is committed.
+// consumerGroup checks the group to which progress is committed.
 func (d *checks) consumerGroup(ctx context.Context) {
 	if d.Group == "" {
 		return
@@ -252,8 +252,8 @@ func (d *checks) consumerGroup(ctx context.Context) {
 	}
 }
 
-// transactions checks what the transactions of models and dead letters need: the
-// permission, and a log in which the brokers can note them.
+// transactions checks the requirements of the transactions of models and dead letters:
+// the permission, and a log in which the brokers can record them.
 func (d *checks) transactions(ctx context.Context, c *cluster) {
 	const subject = "transactions"
 	grants := d.grantsOnTransactions()
@@ -277,7 +277,7 @@ func (d *checks) transactions(ctx context.Context, c *cluster) {
 }
 
 // logsTransactions reports whether the brokers will be able to create the log for
-// the first transaction, as far as they say.
+// the first transaction, as far as their answers tell.
 func (d *checks) logsTransactions(ctx context.Context, c *cluster) bool {
 	const factor, isr = "transaction.state.log.replication.factor", "transaction.state.log.min.isr"
 	for id := range c.brokers {
@@ -317,8 +317,8 @@ func retentionText(config map[string]string) string {
 	return text
 }
 
-// same reports whether the topics are those that the checkpoint knows, as far as
-// can be found out.
+// same reports whether the topics are the ones that the checkpoint knows, as far as
+// can be determined.
 func (d *checks) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
 	if snap == nil {
 		return true
@@ -334,7 +334,7 @@ func (d *checks) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
 	return len(renewed) == 0
 }
 
-// retention compares what the topics still hold with what is to be read next.
+// retention compares the oldest retained records with the next ones to read.
 func (d *checks) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 	if snap == nil {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// alpha bounds the probability that the bound by which a challenger is promoted is ever
-// wrong during its trial.
+// alpha bounds the probability that the bound that decides a promotion is ever wrong
+// during a trial.
 const alpha = 0.05
 
 func (s *ConfidenceSequence) all() (mean, low, high float64) {
@@ -30,7 +30,7 @@ const (
 	evidence = 20.0
 )
 
-// Verdict says what becomes of a challenger.
+// Verdict is the decision about a challenger.
 type Verdict string
 
 // The verdicts.
@@ -40,24 +40,24 @@ const (
 	Reject  Verdict = "rejected" // the next challenger is tried
 )
 
-// Losses are those on one example, in [0,1].
+// Losses are the losses on one example, in [0,1].
 type Losses struct {
 	Challenger float64
 	Champion   float64 // 0 without a champion
-	Baseline   float64 // of the constant prediction from the labels before
+	Baseline   float64 // of the constant prediction from the earlier labels
 }
 
 // ChampionTest is the trial of a challenger against the champion. All its examples come
-// after the challenger was made, and it learns from none of them.
+// after the challenger was taken, and it learns from none of them.
 type ChampionTest struct {
 	n        uint64
 	gain     ConfidenceSequence // champion's loss − challenger's
 	lately   float64            // the CUSUM
-	loss     float64            // sum of the challenger's
-	baseline float64            // sum
+	loss     float64            // sum of the challenger's losses
+	baseline float64            // sum of the baseline's losses
 }
 
-// Add takes the losses on the next example. A loss of 1 stands for scale in the unit of
+// Add adds the losses on the next example. A loss of 1 corresponds to scale in the unit of
 // Rule.Margin.
 func (t *ChampionTest) Add(r *Rule, l Losses, scale float64) {
 	t.n++
@@ -71,20 +71,20 @@ func (t *ChampionTest) Add(r *Rule, l Losses, scale float64) {
 // N returns the number of examples.
 func (t *ChampionTest) N() uint64 { return t.n }
 
-// Gain returns by how much the champion's mean loss is higher than the challenger's, and
-// bounds of that.
+// Gain returns the champion's mean loss minus the challenger's, and bounds of the
+// difference.
 func (t *ChampionTest) Gain() (mean, low, high float64) { return t.gain.all() }
 
-// Loss returns the mean loss of the challenger, and that of the constant prediction.
+// Loss returns the mean losses of the challenger and of the constant prediction.
 func (t *ChampionTest) Loss() (challenger, baseline float64) {
 	return t.loss / float64(max(t.n, 1)), t.baseline / float64(max(t.n, 1))
 }
 
-// Verdict decides, and says why. Without a champion only the baseline, the limits of
-// the rule and drift count. measures returns the challenger's measures over the trial
-// by name, drift how the inputs have changed during the trial, "" if they have not;
-// both are called only if the challenger would be promoted otherwise. The wording is
-// part of checkpoints.
+// Verdict returns the decision and its reason. Without a champion only the baseline, the
+// limits of the rule and drift count. measures returns the challenger's measures over the
+// trial by name, drift a description of how the inputs have changed during the trial, "" if
+// they have not; both are called only if the challenger would be promoted otherwise. The
+// wording is part of checkpoints.
 func (t *ChampionTest) Verdict(r *Rule, champion bool, scale float64, measures func() map[string]float64, drift func() string) (Verdict, string) {
 	_, low, high := t.Gain()
 	margin := r.Margin / scale
@@ -131,7 +131,7 @@ func (t *ChampionTest) Verdict(r *Rule, champion bool, scale float64, measures f
 	return Promote, r.Measure + " is as good as the rule says"
 }
 
-// TooFew is why a trial goes on at first.
+// TooFew is the reason for which a trial continues at first.
 const TooFew = "there are too few examples yet"
 
 // Fields describes the state.
@@ -143,20 +143,20 @@ func (t *ChampionTest) Fields(f *state.Fields) {
 	f.Float64("baseline", &t.baseline)
 }
 
-// RollbackTest finds out whether the champion is worse than the one before it.
+// RollbackTest finds out whether the champion is worse than the previous one.
 type RollbackTest struct{ gain ConfidenceSequence }
 
-// Add takes the losses of both on the next example, in [0,1].
+// Add adds the losses of both on the next example, in [0,1].
 func (t *RollbackTest) Add(champion, before float64) { t.gain.Add(champion - before) }
 
 // N returns the number of examples.
 func (t *RollbackTest) N() uint64 { return t.gain.N() }
 
-// Gain returns by how much the champion's mean loss is higher than that of the one
-// before, and bounds of that.
+// Gain returns the champion's mean loss minus the previous champion's, and bounds of
+// the difference.
 func (t *RollbackTest) Gain() (mean, low, high float64) { return t.gain.all() }
 
-// Demote reports whether the one before should come back.
+// Demote reports whether the previous champion should come back.
 func (t *RollbackTest) Demote(r *Rule, scale float64) bool {
 	_, low, _ := t.Gain()
 	return r.Demote > 0 && low > r.Demote/scale

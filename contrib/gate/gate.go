@@ -1,9 +1,9 @@
 // Package gate is the champion/challenger gate of a trainer. It takes snapshots of the
-// model, tests them on later examples, and says which one the alias of the champion
-// should stand for. Import it for its side effect: trainer.Options.Gate then has a rule.
+// model, tests them on later examples, and decides to which one the alias of the champion
+// should point. Import it for its side effect: trainer.Options.Gate then has a rule.
 //
-// Rule, ChampionTest, RollbackTest and ConfidenceSequence are of use without a trainer
-// too. Their Fields methods describe the state for package checkpoint/state.
+// Rule, ChampionTest, RollbackTest and ConfidenceSequence can also be used without a
+// trainer. Their Fields methods describe the state for package checkpoint/state.
 //
 // The API may change.
 package gate
@@ -22,12 +22,12 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// gate holds a champion and a challenger, both snapshots of the model, and has them
+// gate holds a champion and a challenger, both snapshots of the model, and makes them
 // predict every labelled example that comes after they were taken. The learner itself is
-// not compared: what it predicted earlier is no evidence about the model that it has
-// become since, which may have learned from wrong labels. Both are compared as they are
-// published: on examples that arrived after the challenger was taken, be their labels
-// late or not. The champion is the older of the two, which is the choice that a
+// not compared: its earlier predictions are no evidence about its present model, which may
+// have learned from wrong labels since. Both are compared in their published form, on
+// examples that arrived after the challenger was taken, whether or not their labels are
+// late. The champion is the older of the two, which is the choice that a
 // subscriber has at that time.
 //
 // All decisions are functions of the stream, as learning is, and have no influence on
@@ -47,7 +47,7 @@ type gate struct {
 	rollback                     RollbackTest
 	served                       *eval.Prequential // of the champions, each while it was one
 	constant                     constant
-	scale                        float64           // what a loss of 1 stands for in a regression; 0 until a challenger is taken
+	scale                        float64           // the size of a loss of 1 in a regression; 0 until a challenger is taken
 	inputs, inputsBefore         *events.Histogram // during the trial, and before it; nil without a schema
 	promotions, rejections       uint64
 	demotions                    uint64
@@ -56,22 +56,22 @@ type gate struct {
 
 	// The rest is not part of the state.
 	pending  []stream.Example // labelled, and not scored yet; empty whenever the state is encoded
-	why      string           // the challenger is not promoted yet
+	why      string           // why the challenger is not promoted yet
 	settled  uint64           // changes of the champion that have been published
-	previous uint64           // the version that the alias stood for then
+	previous uint64           // the version that the alias pointed to then
 	decided  func(promote.Decision)
 	answered func(decision float64)
 }
 
-// snapshot is a copy of the model, taken after so many labelled examples.
+// snapshot is a copy of the model, taken after the given number of labelled examples.
 type snapshot struct {
 	examples uint64
 	arrived  uint64 // examples that had arrived by then, if labels come late; else 0
 	pipe     *pipeline.Pipeline
 	payload  []byte        // of pipe
 	update   stream.Update // Examples, Step, Offsets and Evaluation at that time
-	// Under which it was published; 0 if it was not, or if that is not known. Not part
-	// of the state.
+	// version is the published version; 0 if it was not published, or if the version is
+	// unknown. Not part of the state.
 	version uint64
 	created time.Time
 }
@@ -98,7 +98,7 @@ func init() {
 }
 
 // newGate returns a gate with the rule that ParseRule reads from text. classes says
-// that there are more than two classes. schema is that of events, "" for vectors.
+// that there are more than two classes. schema is the schema of events, "" for vectors.
 func newGate(text string, regress, classes bool, schema string) (*gate, error) {
 	rule, err := ParseRule(text, regress, classes)
 	if err != nil {
@@ -125,7 +125,7 @@ func (g *gate) noMeasures() *eval.Prequential {
 	return eval.New(g.regress, 1)
 }
 
-// Notify sets what is called with each decision, and with the champion's decision on each
+// Notify sets functions to call with each decision, and with the champion's decision on each
 // labelled example, NaN while there is no champion. Either may be nil.
 func (g *gate) Notify(decided func(promote.Decision), answered func(decision float64)) {
 	g.decided, g.answered = decided, answered
@@ -150,7 +150,7 @@ func (g *gate) Report() *promote.Report {
 	return r
 }
 
-// unit is what a loss of 1 stands for in the unit of the rule.
+// unit is the size of a loss of 1 in the unit of the rule.
 func (g *gate) unit() float64 {
 	if g.regress && g.scale > 0 {
 		return g.scale
@@ -198,7 +198,7 @@ func (g *gate) Take(labelled, arrived uint64, p *pipeline.Pipeline, about func()
 	return true, nil
 }
 
-// leastInputs is the least number of vectors that make a reference histogram.
+// leastInputs is the minimum number of vectors in a reference histogram.
 const leastInputs = 500
 
 // Warm implements promote.Gate.
@@ -301,7 +301,7 @@ func (g *gate) named() map[string]float64 {
 	return all
 }
 
-// drift says how the inputs have changed since the challenger was taken.
+// drift describes how the inputs have changed since the challenger was taken.
 func (g *gate) drift() string {
 	if g.inputs == nil {
 		return ""
@@ -309,8 +309,8 @@ func (g *gate) drift() string {
 	return g.inputs.Drift(g.inputsBefore)
 }
 
-// demote brings the champion before back. It drops the challenger, which was compared
-// with the champion that goes.
+// demote brings back the previous champion. It drops the challenger, which was compared
+// with the demoted champion.
 func (g *gate) demote() {
 	nan := eval.Number(math.NaN())
 	d := promote.Decision{
@@ -339,8 +339,8 @@ func (s *snapshot) predict(xs []stream.Vec) *promote.Predictions {
 	return promote.Predict(s.pipe, xs)
 }
 
-// loss returns the loss on example i, in [0,1]; 0 without a model, and 1 where it is not
-// known.
+// loss returns the loss on example i, in [0,1]; 0 without a model, and 1 if it is
+// unknown.
 func (g *gate) loss(a *promote.Predictions, i int, y float64) float64 {
 	if a == nil {
 		return 0
@@ -374,7 +374,7 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// constant predicts from the labels before: their mean, their larger class, or the
+// constant predicts from the earlier labels: their mean, their larger class, or the
 // shares of the classes. A model that is worse is not worth promoting.
 type constant struct {
 	regress, classes, error bool
@@ -382,7 +382,7 @@ type constant struct {
 	n, mean, dev            float64   // of a regression, by Welford's method
 }
 
-// add returns the loss on the next label, and takes the label in.
+// add returns the loss on the next label, and then adds the label.
 func (c *constant) add(y, scale float64) (loss float64) {
 	if c.regress {
 		if scale > 0 {

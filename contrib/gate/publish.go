@@ -12,13 +12,13 @@ import (
 )
 
 // The gate decides which model is the champion, and knows nothing of versions. Every
-// challenger is published as a version of its own: when one has been taken, the run
-// publishes at once and calls Published. When the champion changes, the alias is given
-// that version once the version and the checkpoint that knows of the change are durable.
+// challenger is published as its own version: when one has been taken, the run publishes
+// at once and calls Published. When the champion changes, the alias is pointed to that
+// version once the version and the checkpoint that records the change are durable.
 //
-// A checkpoint also holds, by Meta, how many changes had been published before it. The
-// next run repeats a change that may not have been published, and no other. An alias
-// that somebody has changed by hand therefore stays until the gate's next decision.
+// A checkpoint also holds, in Meta, how many changes had been published before it. The
+// next run repeats a change that may not have been published, and no other. So an alias
+// that was changed by hand stays until the gate's next decision.
 
 // Changed implements promote.Gate.
 func (g *gate) Changed() bool { return g.changes() != g.settled }
@@ -55,8 +55,8 @@ func (g *gate) Champion() (*stream.Update, stream.Promotion, error) {
 //
 //	changes version; examples:version:created …
 //
-// where version is what the alias stands for, and the rest describes the snapshots that
-// are known to have been published, created in ms since 1970.
+// where version is the version that the alias points to, and the rest describes the
+// snapshots that are known to have been published, created in ms since 1970.
 func (g *gate) Meta() string {
 	b := fmt.Appendf(nil, "%d %d;", g.settled, g.previous)
 	for _, s := range []*snapshot{g.champion, g.challenger, g.before} {
@@ -93,7 +93,7 @@ func (g *gate) Resume(meta string) error {
 	return nil
 }
 
-// numbers reads so many numbers separated by sep.
+// numbers reads count numbers separated by sep.
 func numbers(text, sep string, count int) ([]uint64, error) {
 	list := make([]uint64, count)
 	parts := strings.Split(text, sep)

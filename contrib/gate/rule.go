@@ -10,17 +10,17 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// Rule says what a challenger must achieve to become the champion.
+// Rule is the condition for a challenger to become the champion.
 type Rule struct {
 	// Measure is the loss that is compared: Error, BrierScore or MAE.
 	Measure string
-	// Margin is by how much the challenger's loss may be higher than the champion's,
-	// in the unit of the loss; a negative margin demands an improvement.
+	// Margin is the amount by which the challenger's loss may exceed the champion's, in the
+	// unit of the loss; a negative margin demands an improvement.
 	Margin float64
-	// Examples is the least number of labelled examples of a trial, from 200 to 10^7.
+	// Examples is the minimum number of labelled examples in a trial, from 200 to 10^7.
 	Examples int
-	// Demote, if positive, is by how much the champion's loss must be higher than that
-	// of the one before for a rollback; 0 never rolls back.
+	// Demote, if positive, is the amount by which the champion's loss must exceed the
+	// previous champion's for a rollback; 0 never rolls back.
 	Demote float64
 	// Limits must hold for the challenger alone, over the examples of the trial.
 	Limits []Limit
@@ -29,7 +29,7 @@ type Rule struct {
 // Limit is a bound on a measure.
 type Limit struct {
 	Measure string
-	Least   bool // Value is the least that passes, not the most
+	Least   bool // Value is a lower bound, not an upper one
 	Value   float64
 }
 
@@ -130,8 +130,8 @@ func parseClause(text string) (c clause, err error) {
 	return c, nil
 }
 
-// apply puts a clause into the rule. known are the measures of the task, seen holds what
-// clauses before were about.
+// apply applies a clause to the rule. known are the measures of the task, seen holds the
+// subjects of earlier clauses.
 func (r *Rule) apply(c clause, known []string, seen map[string]bool) error {
 	about := c.name
 	if c.relative {

@@ -6,11 +6,11 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// ConfidenceSequence bounds the mean of numbers in [−1,1] that come one after the
-// other. It bounds the mean of their expectations, each given all the numbers before
-// it, so they need be neither independent nor identically distributed: the stream may
-// drift. The bounds hold at all times simultaneously. You may look at them after every
-// number, and stop because of what they say.
+// ConfidenceSequence bounds the mean of numbers in [−1,1] that arrive one after the
+// other. It bounds the mean of their expectations, each given all earlier numbers, so
+// they need be neither independent nor identically distributed: the stream may drift.
+// The bounds hold at all times simultaneously. You may look at them after every
+// number, and stop because of them.
 //
 // It is the empirical-Bernstein confidence sequence of Howard, Ramdas, McAuliffe and
 // Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence sequences", Annals of
@@ -23,9 +23,9 @@ type ConfidenceSequence struct {
 	variance float64 // Σ (x_i − mean of the numbers before x_i)²
 }
 
-// Add takes the next number.
+// Add adds the next number.
 func (s *ConfidenceSequence) Add(x float64) {
-	d := x - s.sum/float64(s.n+1) // the mean of the numbers before, and of a 0
+	d := x - s.sum/float64(s.n+1) // the mean of the earlier numbers and a 0
 	s.variance += float64(d * d)
 	s.sum += x
 	s.n++

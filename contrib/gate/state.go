@@ -55,7 +55,7 @@ func (g *gate) Fields(f *state.Fields, classes bool) {
 	}
 }
 
-// snapshotFields describes a snapshot that may not be there.
+// snapshotFields describes a snapshot that may be nil.
 func snapshotFields(at **snapshot) func(f *state.Fields) {
 	return func(f *state.Fields) {
 		there := *at != nil

@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// routes describes what predict answers over HTTP, whatever the model.
+// routes describes the HTTP interface of predict, for any model.
 //
 //go:embed openapi.json
 var routes []byte
@@ -16,7 +16,7 @@ var routes []byte
 // object is a JSON object.
 type object = map[string]any
 
-// OpenAPI returns a description of what predict answers over HTTP, as an OpenAPI 3.1
+// OpenAPI returns a description of the HTTP interface of predict, as an OpenAPI 3.1
 // document, with the fields of examples and the labels of m. m may be nil.
 func OpenAPI(m *Model) ([]byte, error) {
 	var doc struct {

@@ -150,7 +150,7 @@ func (c *converter) preprocess(p *prep.Exported, x ref, s space) (ref, space, er
 	return y, s, nil
 }
 
-// unitLength returns x with the length 1, and 0 where it is 0.
+// unitLength returns x scaled to length 1, and 0 if x is 0.
 func (c *converter) unitLength(x ref) ref {
 	norm := c.op("Sqrt", c.sum(c.op("Mul", x, x)))
 	return c.op("Div", x, c.op("Where", c.op("Equal", norm, c.scalar(0)), c.scalar(1), norm))

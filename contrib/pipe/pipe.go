@@ -1,5 +1,5 @@
-// Package pipe answers the requests of another program, such as the Python package, for
-// which it learns and predicts: streamsvm replay --pipe. Import it for its side effect.
+// Package pipe learns and predicts for another program, such as the Python package, by
+// answering its requests: streamsvm replay --pipe. Import it for its side effect.
 package pipe
 
 import (
@@ -35,7 +35,7 @@ func init() { contrib.Pipe = run }
 type pipe struct {
 	job func() (trainer.Job, error)
 	learner
-	version *predictor.Version // nil if it has to be made from what has been learned
+	version *predictor.Version // nil if it must be made from the learner first
 	scorer  *predictor.Scorer
 	batch   predictor.Batch
 }
@@ -43,8 +43,8 @@ type pipe struct {
 // maxFrame bounds the payload of a frame, in bytes.
 const maxFrame = 1 << 30
 
-// ReadFrame reads a frame. It returns io.EOF at the end of the input. It takes no more memory than bytes
-// arrive.
+// ReadFrame reads a frame. It returns io.EOF at the end of the input. It allocates memory
+// only as bytes arrive.
 func ReadFrame(in io.Reader) (kind byte, payload []byte, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
@@ -62,7 +62,7 @@ func ReadFrame(in io.Reader) (kind byte, payload []byte, err error) {
 	return head[0], b.Bytes(), err
 }
 
-// writeFrame writes an answer, of kind 'a', or the error if that is not nil, of kind 'e'.
+// writeFrame writes an answer, of kind 'a', or the error if it is not nil, of kind 'e'.
 func writeFrame(out *bufio.Writer, payload []byte, err error) error {
 	kind := byte('a')
 	if err != nil {
@@ -204,7 +204,7 @@ func (l *learner) learn(ctx context.Context, payload []byte) error {
 	return l.begin(ctx)
 }
 
-// begin decides on the form of the records, and learns from those that have come.
+// begin decides on the form of the records, and learns from the records received so far.
 func (l *learner) begin(ctx context.Context) error {
 	o, err := l.job.Discovery.Decide()
 	if err != nil {
@@ -232,7 +232,7 @@ func (l *learner) feed(ctx context.Context, list []stream.Record) error {
 			return stream.At(&list[i], err)
 		}
 	}
-	l.online.From.Topic = "stdin" // as of replay -
+	l.online.From.Topic = "stdin" // as for replay -
 	n, err := l.online.Learn(ctx, examples)
 	if bad := (*stream.RecordError)(nil); errors.As(err, &bad) {
 		bad.Offset = int64(n)
@@ -262,7 +262,7 @@ func (l *learner) finish(ctx context.Context) error {
 	return l.online.Finish(ctx)
 }
 
-// save returns a checkpoint, or the records while their form is not known.
+// save returns a checkpoint, or the records while their form is unknown.
 func (l *learner) save(ctx context.Context) ([]byte, error) {
 	if l.online == nil {
 		return l.first, nil
@@ -274,7 +274,7 @@ func (l *learner) save(ctx context.Context) ([]byte, error) {
 	return snap.AppendBinary(nil)
 }
 
-// resume continues from what save has returned.
+// resume continues from the result of save.
 func (l *learner) resume(ctx context.Context, data []byte) error {
 	if !bytes.HasPrefix(data, []byte("\x89SSVM")) { // as checkpoints begin, and no record
 		return l.learn(ctx, data)
@@ -299,8 +299,8 @@ func (l *learner) resume(ctx context.Context, data []byte) error {
 	return err
 }
 
-// current makes version the present model. Before the warm-up has given one, it is what
-// the model would be if the stream ended here, from a copy of the state.
+// current makes version the present model. Before the warm-up has given one, it is the
+// model as if the stream ended here, from a copy of the state.
 func (p *pipe) current(ctx context.Context) error {
 	if p.version != nil {
 		return nil
@@ -409,7 +409,7 @@ func (p *pipe) contributions(ctx context.Context, payload []byte) (out []byte, e
 	return out, err
 }
 
-// state returns JSON about what has been learned.
+// state returns JSON about the learner.
 func (l *learner) state(ctx context.Context) ([]byte, error) {
 	if l.online == nil {
 		return []byte("{}"), nil

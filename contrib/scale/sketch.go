@@ -40,7 +40,7 @@ func (s *sketch) fields(f *state.Fields) {
 	}
 }
 
-// String lists what became of the records.
+// String counts the records by outcome.
 func (s *sketch) String() string {
 	text := fmt.Sprintf("%d examples summed, weight %g, by class %d; %d records unlabelled, %d unusable, %d tombstones",
 		s.sums.Len(), s.sums.Mass(), s.classes, s.unlabelled, s.dead, s.tombstones)

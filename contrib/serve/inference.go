@@ -151,7 +151,7 @@ func (p *service) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	q.inJSON, q.explain = true, 0
 	if q.fields == predictor.ReportFields {
-		q.fields = predictor.IgnoreFields // the protocol has no place for them
+		q.fields = predictor.IgnoreFields // the protocol has no place for reports
 	}
 	if err := p.describe(&t.model, q.pinned); err != nil {
 		serve.Refuse(w, http.StatusInternalServerError, err)

@@ -24,7 +24,7 @@ import (
 // defaultMaxRows is the largest number of examples in a request.
 const defaultMaxRows = 100_000
 
-// unreadable answers that a request cannot be read.
+// unreadable responds that a request cannot be read.
 func unreadable(w http.ResponseWriter, err error) {
 	code := http.StatusBadRequest
 	if errors.Is(err, serve.ErrTooMany) {
@@ -38,10 +38,10 @@ func init() { contrib.Serve = routes }
 // A service answers requests.
 type service struct {
 	*contrib.Predictions
-	scorers scorers // that requests take
+	scorers scorers // for the requests
 }
 
-// routes returns the routes that predict adds to those of every server.
+// routes returns the routes that predict adds to the routes of every server.
 // contrib/oip/openapi.json describes them.
 func routes(of *contrib.Predictions) map[string]http.HandlerFunc {
 	p := &service{Predictions: of}
@@ -234,7 +234,7 @@ func (q *request) split(body []byte) (iter.Seq[[]byte], error) {
 	}, nil
 }
 
-// errStop ends taking a list apart.
+// errStop stops the iteration over a list.
 var errStop = errors.New("stop")
 
 // names reports whether the line holds the name of a feature of the model, as no

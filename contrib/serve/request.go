@@ -19,7 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// A request asks for predictions. The memory that it holds is reused by later ones.
+// A request asks for predictions. Later requests reuse its memory.
 type request struct {
 	admit.Request
 	*scoring // nil while the request has none of the scorers
@@ -245,8 +245,8 @@ func (p *service) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 	return q
 }
 
-// fieldCheck returns what is to be done about unknown and missing fields: the parameter
-// strict refuses them.
+// fieldCheck returns the policy for unknown and missing fields: the parameter strict
+// refuses them.
 func fieldCheck(q url.Values) (predictor.FieldCheck, error) {
 	strict := q.Has("strict")
 	if v := q.Get("strict"); v != "" {
@@ -306,7 +306,7 @@ func (q *request) score(p *service, batches iter.Seq[[][]byte], add func() error
 	return true
 }
 
-// some is score, but refuses a request of which no row can be scored.
+// some is like score, but refuses a request if none of its rows can be scored.
 func (q *request) some(p *service, batches iter.Seq[[][]byte], add func() error) bool {
 	if !q.score(p, batches, add) {
 		return false

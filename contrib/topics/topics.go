@@ -88,7 +88,7 @@ type command struct {
 	admin *kadm.Client
 }
 
-// check finds what is wrong with the command line.
+// check returns an error if the command line is invalid.
 func (o *command) check() error {
 	verb, names := o.c.Args[0], o.c.Args[1:]
 	switch {
@@ -159,13 +159,13 @@ func (o *command) change(ctx context.Context, verb string, names []string) error
 	return errors.Join(errs...)
 }
 
-// topic is what list --json and describe --json print about a topic.
+// topic is the output of list --json and describe --json for a topic.
 type topic struct {
 	Topic      string            `json:"topic"`
 	Replicas   int               `json:"replicas"`
 	Offsets    int64             `json:"offsets"` // to the ends; transactions and compaction leave some without a record
 	Partitions []partition       `json:"partitions"`
-	Config     map[string]string `json:"config,omitempty"` // where it differs from the brokers'
+	Config     map[string]string `json:"config,omitempty"` // settings that differ from the brokers'
 }
 
 type partition struct {

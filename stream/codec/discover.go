@@ -48,7 +48,7 @@ type Discovery struct {
 	events      [][]events.NamedCell
 	values      [][]byte // of events
 	labels      labelSet
-	counted     bool   // labels includes those of events
+	counted     bool   // labels includes the labels of events
 	label       string // the field of the label, in records after the sample
 	vectors     Codec  // of the codecs libsvm and msgpack; for the features only
 	bad         error  // the error of the first record that cannot be read

@@ -57,7 +57,7 @@ func (w *RecordWriter) create(header []byte) error {
 	if err := w.write(header); err != nil {
 		return err
 	}
-	// The file's name must be as durable as what Sync promises.
+	// The file's name must be as durable as the data that Sync has written.
 	if err := syncDir(filepath.Dir(w.path)); err != nil {
 		return fmt.Errorf("fileio: %w", err)
 	}

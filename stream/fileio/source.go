@@ -164,7 +164,7 @@ func (o *Options) codec(path string) (string, error) {
 	return name, nil
 }
 
-// Fetch implements stream.Source. After any error except that of ctx every further
+// Fetch implements stream.Source. After any error except ctx.Err() every further
 // call returns the same error. If ctx ends while standard input is being opened,
 // the source ends as well.
 func (s *Source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {

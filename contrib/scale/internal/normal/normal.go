@@ -57,8 +57,7 @@ type gram struct {
 	}
 }
 
-// New returns empty sums of rows with dim coordinates besides the targets, of which
-// there are heads.
+// New returns empty sums of rows with dim coordinates and heads targets.
 func New(dim, heads int, hinge bool) (*Sums, error) {
 	if dim < 1 || dim > MaxDim || heads < 1 {
 		return nil, fmt.Errorf("sums of %d features, at most %d, and %d targets", dim, MaxDim, heads)
