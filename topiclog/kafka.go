@@ -18,7 +18,7 @@ import (
 // Writer reads and writes logs: a kafkaio.Transactor with a Scan.
 type Writer interface {
 	// Take, Write and Lost are as in kafkaio.Transactor. Held reports whether the
-	// transactional id has been taken and nothing has failed since.
+	// transactional id has been taken and no Write has failed since.
 	Take(context.Context) error
 	Write(context.Context, ...stream.Record) error
 	Held() bool

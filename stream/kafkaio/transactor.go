@@ -207,5 +207,5 @@ func (t *Transactor) Close() error {
 	return nil
 }
 
-// Held reports whether the id is still held: no call has failed since the last Take.
+// Held reports whether the id is held: no Write has failed since the last Take.
 func (t *Transactor) Held() bool { return t.kgo != nil }
