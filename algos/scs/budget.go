@@ -9,17 +9,17 @@ import (
 )
 
 // evict makes room for the points from m on, which have just joined. It removes the
-// points in out, the oldest ones, or as many others among the first m. A sample
-// that can still grow always drops the oldest. A full one with full = replace keeps
-// support vectors beyond their age and drops points without a coefficient first,
-// which makes it a summary of a longer stretch of the stream.
+// points in out, the oldest ones, or as many others among the first m. A window, and
+// a sample that has stopped growing, always drop the oldest. A full sample with full =
+// replace keeps support vectors of any age and drops points without a coefficient
+// first, so that it summarises a longer stretch of the stream.
 //
 // It falls back to the oldest when more than a fifth of the support vectors are
 // misclassified. Those are noise: kept without the neighbours that outvote them,
 // they would bend the boundary further with every step.
 //
-// A point matters if it does to one of the classifiers, and is noise if one of those
-// that use it has it on the wrong side.
+// A point matters if it matters to any classifier. It is noise if any classifier that
+// uses it misclassifies it.
 func (l *Learner) evict(m int, out []int) {
 	wrong, support := 0, 0
 	matters := make([]bool, m)
@@ -78,7 +78,7 @@ func (c *classifier) transfer(m int, out []int) {
 				leave = append(leave, i)
 			}
 		}
-		// Each leaving coefficient needs the kernel values with all candidates:
+		// Each leaving coefficient needs its kernel values with all candidates:
 		// compute them row by row in a basis of the candidates only.
 		like := p.Basis.Subset(heirs)
 		row := make([]float32, len(heirs))
@@ -114,9 +114,9 @@ func (l *Learner) remove(out []int) {
 	hinge.KeepAll(l.problems(), keep)
 }
 
-// shrink drops the oldest points when a model has more support vectors than the
-// budget, about as many points as it takes to get below it, and reports whether it
-// did. From then on the sample keeps its size.
+// shrink drops the oldest points if a model has more support vectors than the budget:
+// about as many points as it takes to get below the budget. It reports whether it
+// dropped any. From then on the sample keeps its size.
 func (l *Learner) shrink() bool {
 	support, m := 0, l.size()
 	for _, c := range l.classifiers {
@@ -142,8 +142,8 @@ func (l *Learner) shrink() bool {
 // support returns the number of support vectors.
 func (c *classifier) support() int { return expansion.Nonzero(c.p.Alpha) }
 
-// forget sets the coefficients of the points in out to 0 and updates the scores for
-// that and for the other changes recorded in D.
+// forget sets the coefficients of the points in out to 0. It then updates the scores
+// for this change and the other changes recorded in D.
 func (c *classifier) forget(out []int) {
 	p := c.p
 	clear(p.P)

@@ -19,8 +19,8 @@ import (
 // slowest classifier.
 //
 // Package ovr could do the same with independent classifiers, and does so for presets
-// without the guard. But then each has a sample of its own and computes every kernel row
-// again: K times the work and memory for K classes.
+// without the guard. But then each classifier has its own sample and computes every
+// kernel row again: K times the work and memory for K classes.
 type classes struct{ *Learner }
 
 var _ algos.ClassAdder = classes{}
@@ -43,8 +43,8 @@ func sign(x *stream.Example, k int) float64 {
 	return -1
 }
 
-// AddClass implements algos.ClassAdder. To the new classifier all examples of the sample
-// are negative.
+// AddClass implements algos.ClassAdder. All examples in the sample are negative for the
+// new classifier.
 func (l classes) AddClass(context.Context) error {
 	l.append()
 	if l.begun() {
@@ -61,13 +61,13 @@ func (l classes) Add(x *stream.Example) (algos.Fate, error) {
 	return l.Growing.Add(x)
 }
 
-// Step is Step of Learner with the report of all classifiers.
+// Step is Learner.Step with a report on all classifiers.
 func (l classes) Step(context.Context) (algos.Report, error) {
 	l.step()
 	return l.Report(), nil
 }
 
-// Finish is Finish of Learner with the report of all classifiers.
+// Finish is Learner.Finish with a report on all classifiers.
 func (l classes) Finish(context.Context) (algos.Report, error) {
 	l.finish()
 	return l.Report(), nil
@@ -82,7 +82,7 @@ func (l classes) Model() algos.Model {
 	return ovr.NewModel(parts, blank)
 }
 
-// Report describes the present state: objective and gap are sums over the classifiers,
+// Report describes the present state. Objective and gap are sums over the classifiers;
 // gauges are means, except totals.
 func (l classes) Report() algos.Report {
 	r := algos.NewReport()
@@ -158,7 +158,7 @@ func (l classes) fields(f *state.Fields) {
 	l.checkSample(f)
 }
 
-// ownFields describes what a classifier does not share with the others.
+// ownFields describes the state that a classifier does not share with the others.
 func (c *classifier) ownFields(f *state.Fields, begun bool) {
 	f.Uint64("k", &c.k)
 	f.Bool("fresh", &c.fresh)

@@ -11,18 +11,17 @@ import (
 )
 
 // growthController decides from the draws T_k whether the sample should keep
-// growing. It is a one-dimensional Kalman filter on the accuracy that a doubling of
-// the sample gains. Prediction: with excess error a·m^-½ each doubling gains 1/√2
-// of the one before; the predicted variance is doubled, because the law is only
-// approximate. Measurement: predictions on T_k before and after the doubling, which
-// share their draws, so that only those predictions count that were fixed or
-// broken.
+// growing. It is a one-dimensional Kalman filter on the accuracy gained by doubling
+// the sample. Prediction: with excess error a·m^-½ each doubling gains 1/√2 of the
+// one before; the predicted variance is doubled, because the law is only
+// approximate. Measurement: predictions on T_k before and after the doubling. They
+// share their draws, so only predictions that were fixed or broken count.
 type growthController struct {
 	anchor int     // size of the sample when the last doubling began
 	gain   float64 // accuracy that the last doubling gained
 	spread float64 // variance of gain
-	// Weights of errors and of draws since growth stopped: of all, and exponentially
-	// discounted.
+	// Total weights of the errors and of the draws since growth stopped: plain, and
+	// exponentially discounted.
 	level, levelN, recent, recentN float64
 	grown, held                    uint64 // events
 }
@@ -39,7 +38,7 @@ const (
 	alarm      = 4.0            // standard deviations above the mean error at which growth resumes
 )
 
-// expected returns a 95 % upper bound for what the next doubling gains, 1 before
+// expected returns a 95 % upper bound on the gain of the next doubling, or 1 before
 // the first measurement.
 func (g *growthController) expected() float64 {
 	if math.IsInf(g.spread, 1) {
@@ -48,19 +47,19 @@ func (g *growthController) expected() float64 {
 	return decay * (g.gain + z95*math.Sqrt(g.spread))
 }
 
-// growthPays takes the draws, which are the points from m on, into account, and
-// reports whether the next doubling is to be compared with the present sample. The
-// errors are those of the predicted class, since that is what users see, whatever the
-// errors of the classifiers.
+// growthPays updates the filter with the draws, which are the points from m on, and
+// reports whether the next doubling should be compared with the present sample. It
+// counts errors of the predicted class, because users see those, not the errors of the
+// classifiers.
 func (l *Learner) growthPays(draws []*stream.Example, m int) bool {
-	// n is the total weight of the draws, wrong that of those misclassified by the
-	// present sample; fixed and broken are the weights of the draws that only the
-	// present or only the previous sample classifies correctly, and sumSq is the sum
-	// of the squares of both.
+	// n is the total weight of the draws, wrong the weight of the draws misclassified
+	// by the present sample. fixed is the weight of the draws that only the present
+	// sample classifies correctly, broken that only the previous one does. sumSq is the
+	// sum of the squared weights of both.
 	var n, wrong, fixed, broken, sumSq float64
 	for i, x := range draws {
-		// S has the scores under the present sample, S0 those from before the last
-		// doubling.
+		// S has the scores under the present sample, S0 the scores from before the
+		// last doubling.
 		was := l.right(x, func(c *classifier) float64 { return c.p.S0[m+i] })
 		is := l.right(x, func(c *classifier) float64 { return c.p.S[m+i] })
 		v := x.Importance()
@@ -92,7 +91,7 @@ func (l *Learner) growthPays(draws []*stream.Example, m int) bool {
 		gain := (fixed - broken) / n
 		spread := ((sumSq+1)/n - float64(gain*gain)) / n
 		// The sample may have grown by more or less than a doubling since the
-		// anchor: scale the measurement to one.
+		// anchor: scale the measurement to one doubling.
 		doublings := math.Log2(float64(m) / float64(g.anchor))
 		gain, spread = gain/doublings, spread/float64(doublings*doublings)
 		if !math.IsInf(g.spread, 1) {
@@ -104,12 +103,11 @@ func (l *Learner) growthPays(draws []*stream.Example, m int) bool {
 			spread *= weight
 		}
 		g.gain, g.spread = gain, spread
-		// A gain below Gain is not worth the cost, nor is one below a fiftieth of
-		// the error: where few examples are wrong, accuracy gains are small, and so
-		// must be what counts as one.
+		// A gain below Gain is not worth the cost. If few examples are wrong, accuracy
+		// gains are small, so the threshold is at most a fiftieth of the error.
 		enough := min(l.opt.Gain, (wrong+1)/n/errorShare)
 		if l.opt.Full == "replace" && m >= l.opt.holdLeast() && g.expected() < enough {
-			// The error now is the level that later errors are compared with.
+			// Later errors are compared with the present level.
 			g.level, g.levelN, g.recent, g.recentN = wrong, n, wrong, n
 			l.hold(m, "gain")
 		}
@@ -118,8 +116,8 @@ func (l *Learner) growthPays(draws []*stream.Example, m int) bool {
 	return true
 }
 
-// holdLeast is the smallest sample that may stop growing for lack of gain. Below it
-// a doubling costs next to nothing, and too few draws measure its gain.
+// holdLeast returns the smallest size at which a sample may stop growing for lack of
+// gain. Below it a doubling costs almost nothing, and too few draws measure its gain.
 func (o *options) holdLeast() int {
 	if o.TMax == 0 {
 		return 16384
@@ -127,8 +125,8 @@ func (o *options) holdLeast() int {
 	return 2 * o.TMax
 }
 
-// right reports whether the class with the largest score, of two classes that with
-// its sign, is that of x.
+// right reports whether the predicted class is the class of x. The prediction is the
+// class with the largest score or, with two classes, the sign of the score.
 func (l *Learner) right(x *stream.Example, score func(*classifier) float64) bool {
 	if len(l.classifiers) == 1 {
 		return x.Y*score(l.classifiers[0]) > 0
@@ -149,7 +147,7 @@ func (l *Learner) hold(size int, why string) {
 	l.Hold(size)
 }
 
-// watch lets a sample that has stopped growing resume once its error has risen.
+// watch resumes growth if the error has risen since it stopped, and reports whether.
 func (l *Learner) watch(m int, wrong, n float64) bool {
 	g := &l.growth
 	g.recent, g.recentN = float64(fading*g.recent)+wrong, float64(fading*g.recentN)+n
@@ -165,8 +163,8 @@ func (l *Learner) watch(m int, wrong, n float64) bool {
 	// correction.
 	deviation := math.Sqrt(float64(mean*(1-mean))*(1/g.levelN+1/g.recentN)) + 1/g.recentN
 	if g.recent/g.recentN-mean > alarm*deviation {
-		// The stream has changed. What earlier doublings gained says nothing about
-		// the new concept, so the filter starts again from the present size.
+		// The stream has changed. The gains of earlier doublings say nothing about the
+		// new concept, so the filter starts again from the present size.
 		*g = growthController{spread: math.Inf(1), anchor: m, grown: g.grown + 1, held: g.held}
 		l.Resume()
 		l.log.Info("grow", slog.String("learner", "scs"), slog.Int("sample", m))

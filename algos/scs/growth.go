@@ -5,9 +5,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// test appends T_k to the sample, so that its scores come from the same pass that
-// would extend the sample anyway, and tests on it: without the guard the candidate,
-// with the guard whether growth pays.
+// test appends T_k to the sample, so that its scores come from the pass that would
+// extend the sample anyway, and tests on it: the candidate without the guard, with
+// the guard whether growth pays.
 func (l *Learner) test(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -21,7 +21,7 @@ func (l *Learner) test(draws []*stream.Example) {
 	}
 }
 
-// admit keeps those of the tested draws that join the sample, evicts others if it
+// admit keeps the tested draws that join the sample, evicts other points if the sample
 // is full, and drops the rest of the draws.
 func (l *Learner) admit(draws []*stream.Example) {
 	if len(draws) == 0 {
@@ -52,7 +52,7 @@ func (c *classifier) decide(m int) {
 	}
 	n := p.Len()
 	mean := func(s []float64, lo, hi int) float64 { return p.Loss(s, lo, hi) / max(1, p.Weight(lo, hi)) }
-	// The decrease on S and on T differ only in the loss: the ridge term is the
+	// The decreases on S and on T differ only in the loss: the ridge term is the
 	// same function of the coefficients.
 	ridge := float64(p.Lambda / 2 * (dot(p.Alpha[:m], p.S[:m]) - dot(p.Alpha0[:m], p.S0[:m])))
 	onS := ridge + mean(p.S, 0, m) - mean(p.S0, 0, m)

@@ -34,9 +34,9 @@ func (c *classifier) iterate(p *hinge.Problem, n int) {
 	}
 }
 
-// direction sets d to −Nr{−d, g}: the shortest vector on the segment between the
-// previous direction and the negative subgradient: with the guard in the metric of the
-// function space, as printed in that of the coefficients.
+// direction sets d to −Nr{−d, g}, the shortest vector on the segment between the
+// previous direction and the negative subgradient. The metric is that of the function
+// space with the guard, and Euclidean on the coefficients, as printed, without it.
 func (c *classifier) direction(p *hinge.Problem) {
 	if c.guarded() {
 		c.norm = p.TurnRKHS(c.fresh)

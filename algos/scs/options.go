@@ -27,7 +27,7 @@ type options struct {
 	CacheMB int     `opt:"cache" fixed:"8" range:"[0,1e6]"`           // bound on the cache of kernel rows, MiB; changes no result
 	Accept  string  `opt:"accept" fixed:"guard" enum:"guard,printed"` // when a candidate is the model: with a small gap and no worse on draws; or by the paper's test, with the rest of the printed algorithm
 
-	// Options of earlier versions, which states may hold.
+	// Options of earlier versions, which stored states may contain.
 	_ struct{} `opt:"iterations" fixed:"3"`
 	_ struct{} `opt:"final" fixed:"5"`
 	_ struct{} `opt:"geometry" fixed:"rkhs"`
@@ -41,23 +41,23 @@ type options struct {
 // Constants of Algorithm 1 and its line search. The paper gives no values; these
 // are the usual ones.
 const (
-	fixedGrowth = 16   // #s_k; so that samples grow slowly, as in its experiments
+	fixedGrowth = 16   // #s_k; samples grow slowly, as in the paper's experiments
 	firstRadius = 0.1  // delta_0
 	smallRadius = 1e-4 // delta_min, far below every radius at which a step is accepted
 	largeRadius = 1    // delta_max: a long step changes every coefficient
-	eta1        = 0.1  // least ratio of the decrease on T to that on S, as in trust-region methods
-	eta2        = 1e-3 // a step is a success only where the direction is longer than this times the radius
+	eta1        = 0.1  // least ratio of the decreases on T and on S, as in trust-region methods
+	eta2        = 1e-3 // a step succeeds only if the direction is longer than this times the radius
 	radiusRatio = 2    // gamma: factor by which the radius changes
 	decrease    = 0.25 // m2 of Algorithm 2: sufficient decrease; below curvature (E-4)
 	curvature   = 0.45 // m1 of Algorithm 2
-	shortest    = 4    // n: the shortest step is the radius over this
+	shortest    = 4    // n: the shortest step is the radius divided by this
 )
 
-// With the guard: conjugate subgradient iterations before the ascent, in a step and
-// at the end of a bounded stream.
+// With the guard: the numbers of conjugate subgradient iterations before the ascent,
+// in a step and at the end of a bounded stream.
 const iterations, lastIterations = 3, 5
 
-// check validates what ranges cannot express.
+// check returns an error for conditions that ranges cannot express.
 func check(o *options) error {
 	if o.Initial > o.MaxSample {
 		return fmt.Errorf("option initial = %d: above max_sample = %d", o.Initial, o.MaxSample)
@@ -81,7 +81,7 @@ var presets = map[string]map[string]string{
 	"drift": {"max_sample": "4096", "full": "window", "t_max": "256"},
 }
 
-// gone are options that earlier versions had, and what replaces them.
+// gone lists the options of earlier versions, each with its replacement.
 var gone = map[string]string{
 	"rounds": byGap, "final_rounds": byGap, "final_blocks": byGap, "tol": byGap, "final_tol": byGap, "eps": byGap, "newton": byGap,
 	"polish": byGap, "warm": byGap,

@@ -29,9 +29,9 @@ var Spec = algos.Define(algos.SpecInfo{
 
 // Learner runs SCS; see the package documentation. It is not safe for concurrent use.
 //
-// It has a classifier for two classes, or, as part of classes, one for each class
-// against the rest. These share the sample, its packed points, and the kernel values
-// over the whole sample.
+// It has one classifier for two classes or, as part of classes, one classifier for each
+// class against the rest. They share the sample, its packed points, and the kernel
+// values over the whole sample.
 type Learner struct {
 	*samplers.Growing // S_k and T_k, by sequence number: the points are in the classifiers
 	opt               options
@@ -44,7 +44,7 @@ type Learner struct {
 
 var _ algos.Learner = (*Learner)(nil)
 
-// classifier is what is learned of one class.
+// classifier separates two classes, or one class from the rest.
 type classifier struct {
 	opt options
 
@@ -84,7 +84,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	case o.guarded():
 		return newClasses(env, o)
 	}
-	k := env.Classes // each classifier decides about its own sample
+	k := env.Classes // each classifier has its own sample
 	env.Classes = 0
 	return ovr.New(k, func() (algos.Learner, error) { return newBinary(env, o) })
 }
@@ -122,7 +122,7 @@ func (o *options) growing() samplers.Growth {
 // begun reports whether S_0 has arrived.
 func (l *Learner) begun() bool { return l.classifiers[0].p != nil }
 
-// size returns |S|, and |T| too while that is tested.
+// size returns |S|, or |S|+|T| while T is being tested.
 func (l *Learner) size() int {
 	if !l.begun() {
 		return 0
@@ -147,11 +147,11 @@ func (l *Learner) each(f func(k int, c *classifier)) {
 	})
 }
 
-// Step is one iteration of the loop of Algorithm 1, starting at the draws. It
-// optimises on the sample that they leave behind, which is where the next iteration
-// begins. With the guard, the model in use changes only if the duality gap of the
-// new one is small enough and the reserved draws do not show it to be worse;
-// otherwise the sample waits.
+// Step is one iteration of the loop of Algorithm 1, starting at the draws. It then
+// optimises on the sample with the new draws, where the next iteration begins. With
+// the guard, the model in use changes only if the new model has a small enough duality
+// gap and the reserved draws do not show it to be worse. If the gap is too large, the
+// sample waits.
 func (l *Learner) Step(context.Context) (algos.Report, error) {
 	l.step()
 	return l.Report(), nil
@@ -176,11 +176,11 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 
 func (l *Learner) finish() {
 	if !l.guarded() {
-		return // examples pending stay pending
+		return // pending examples stay pending
 	}
 	l.retain()
-	// Nothing is tested any more: growth does not have to pay for itself when there
-	// is no later step.
+	// Nothing is tested any more: there is no later step for which growth would have
+	// to pay.
 	for d := l.Drain(); len(d.Join)+len(d.Test) > 0; d = l.Drain() {
 		l.grow(d.Join)
 		if len(d.Test) > 0 {
@@ -216,7 +216,7 @@ func (l *Learner) grow(draws []*stream.Example) {
 	l.rescale()
 }
 
-// share gives the classifiers one point set.
+// share makes all classifiers use the point set b.
 func (l *Learner) share(b *kernel.Basis) {
 	for _, c := range l.classifiers {
 		c.p = hinge.New(b, c.opt.CacheMB<<20)
@@ -232,8 +232,8 @@ func (o *options) basis(xs []stream.Vec) *kernel.Basis {
 	return kernel.New(f)
 }
 
-// rescale sets λ by the size of the sample. Iterations on the whole sample, which
-// are those without the guard, also need the active set.
+// rescale sets λ from the size of the sample. Without the guard, iterations run on the
+// whole sample and also need the active set.
 func (l *Learner) rescale() {
 	for _, c := range l.classifiers {
 		c.p.Lambda = l.opt.lambda(c.p.Mass())
@@ -243,7 +243,7 @@ func (l *Learner) rescale() {
 	}
 }
 
-// extend appends draws to the points. λ stays that which the coefficients were
+// extend appends draws to the points. λ stays the one that the coefficients were
 // optimised for.
 func (l *Learner) extend(draws []*stream.Example) {
 	for _, x := range draws {

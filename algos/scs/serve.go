@@ -31,8 +31,7 @@ type certificate struct {
 	skip, idle int     // the next skip models are not reduced; idle is how many were skipped last
 }
 
-// retain builds the model in use while the coefficients that it consists of are
-// still there.
+// retain builds the model in use while its coefficients are still there.
 func (l *Learner) retain() {
 	if l.guarded() {
 		l.each(func(_ int, c *classifier) {
@@ -45,8 +44,8 @@ func (l *Learner) retain() {
 // testLeast is the smallest number of draws on which two models are compared.
 const testLeast = 30
 
-// serve puts the models into use that may be, given the test draws. The sample waits
-// for the classifiers whose gap is too large.
+// serve puts each new model into use that passes its checks on the test draws. The
+// sample waits for the classifiers whose gap is too large.
 func (l *Learner) serve(test []*stream.Example) {
 	waits := make([]bool, len(l.classifiers))
 	l.each(func(k int, c *classifier) {
@@ -98,7 +97,7 @@ const (
 )
 
 // outdate is called when the coefficients no longer match the model. With the guard
-// the model stays in use all the same.
+// the model stays in use.
 func (c *classifier) outdate() {
 	if !c.guarded() {
 		c.model = nil
@@ -153,8 +152,8 @@ func worse(next, old *expansion.Expansion, test []*stream.Example) bool {
 	errors := 0.0
 	for i, x := range test {
 		v := x.Importance()
-		// Paired differences on the same draws: what is hard for both models
-		// cancels.
+		// Paired differences on the same draws: draws that are hard for both models
+		// cancel.
 		d := float64(v * (max(0, 1-float64(x.Y*a[i])) - max(0, 1-float64(x.Y*b[i]))))
 		sum += d
 		square += float64(d * d)

@@ -34,13 +34,13 @@ func (l *Learner) optimise(final bool) {
 const warm = 2048
 
 // ascend optimises until the duality gap on the sample is within its bound, or the
-// blocks of a step are used up. It works on the near points, those whose hinge is
-// active or may soon be: w_i s_i < 1 + margin, or a nonzero coefficient. The others
-// are assumed to have no loss while the coefficients change; then their scores are
-// updated, and those that turn out to have a loss join.
+// blocks of a step are used up. It works on the near points, whose hinge is active or
+// may soon be: w_i s_i < 1 + margin, or a nonzero coefficient. The other points are
+// assumed to have no loss while the coefficients change; then their scores are
+// updated, and those that turn out to have a loss join the near points.
 //
-// Each classifier works by itself on the points near its margin, then all together on
-// the other points, so that a kernel row is computed once for all.
+// Each classifier works by itself on the points near its margin. Then all of them work
+// together on the other points, so that each kernel row is computed only once.
 func (l *Learner) ascend(n int, final bool) {
 	l.each(func(_ int, c *classifier) { c.ascent = c.newAscent(n, final) })
 	for {
@@ -105,10 +105,10 @@ func (c *classifier) newAscent(n int, final bool) *ascent {
 }
 
 // round solves the problem on the near points. The caller then updates the scores
-// of the other points with Advance.
+// of the other points with hinge.AdvanceAll.
 func (a *ascent) round(c *classifier) {
-	// Aim at half the bound: the points that are left out add to the gap when their
-	// scores are updated.
+	// Aim at half the bound: the other points add to the gap when their scores are
+	// updated.
 	a.target = c.gapBound(a.final) / 2
 	c.dual.Gap, c.dual.Rounds = a.target, a.left
 	a.blocks = c.dual.Solve(a.sub)
@@ -119,7 +119,7 @@ func (a *ascent) round(c *classifier) {
 
 // done reports whether the ascent is complete: the gap is within its bound, the
 // blocks are used up, or another round could change nothing (no point joins, no
-// block is left to improve, and the target is as low as the bound now asks for).
+// block is left to improve, and the target is as low as the bound now requires).
 func (a *ascent) done(c *classifier) bool {
 	gap, ok := c.p.Gap()
 	bound := c.gapBound(a.final)
@@ -132,10 +132,10 @@ func (a *ascent) done(c *classifier) bool {
 	return true
 }
 
-// settle optimises the points that have just replaced others, together with those
-// whose coefficients are free to move. Until the newcomers have taken up what the
-// departed points did, nearly all points violate the optimality conditions, and
-// picking the worst violators would be meaningless.
+// settle optimises the points that have just replaced others, together with the points
+// whose coefficients are free to move. Until the new points have taken over from the
+// old ones, nearly all points violate the optimality conditions, and picking the worst
+// violators would be meaningless.
 func (c *classifier) settle() {
 	p, n := c.p, c.came
 	c.came = 0
@@ -159,9 +159,9 @@ func (c *classifier) settle() {
 	c.evals += sub.Rows.Evals
 }
 
-// pairs bounds the pair steps on a block, per point of the block; far fewer are
-// usual. tol is the violation of an optimality condition, in units of the margin,
-// that counts as none.
+// pairs bounds the pair steps on a block, per point of the block; usually there are far
+// fewer. tol is the largest violation of an optimality condition, in units of the
+// margin, that is ignored.
 const (
 	pairs = 20
 	tol   = 1e-9
@@ -224,8 +224,8 @@ func (c *classifier) adopt(sub *hinge.Problem) {
 	}
 }
 
-// join adds the points that were left out but have a loss to near and to sub, and
-// returns their number.
+// join adds the points of rest that have a loss to near and to sub, and returns their
+// number.
 func (c *classifier) join(sub *hinge.Problem) int {
 	p := c.p
 	var w []float64

@@ -10,12 +10,12 @@ import (
 type arm struct {
 	rho   float64
 	semi  bool      // learns from unlabelled points
-	fold  int       // the labels of this fold, from 1, are not learned; 0: all are
-	w, wl []float64 // wl, the labelled part, is w itself if there is no other
+	fold  int       // from 1: the fold whose labels are left out; 0: none
+	w, wl []float64 // wl is the labelled part, the same slice as w if not semi
 	b, bl float64
-	a     []float64 // by slot
+	a     []float64 // α by slot
 	score evidence
-	mean  iterates // served, if there are any; otherwise the last one is
+	mean  iterates // the served model if not empty; otherwise the last iterate is served
 }
 
 func newArm(rho float64, semi bool, fold, features int) *arm {
@@ -43,8 +43,8 @@ func (d *dual) value(w []float64, b float64, z []float32) float64 {
 // decision returns f of the last iterate at a point with the given features.
 func (d *dual) decision(a *arm, z []float32) float64 { return d.value(a.w, a.b, z) }
 
-// predict returns the decision that an arm would serve at a point with the given
-// features.
+// predict returns the decision of the model that an arm would serve, at a point with the
+// given features.
 func (d *dual) predict(a *arm, z []float32) float64 {
 	w, b := a.model()
 	return d.value(w, b, z)
@@ -80,8 +80,8 @@ func (d *dual) relaxAt(a *arm, c float64, i int, z, m []float32, q, y float64) f
 	return by
 }
 
-// ascend returns the α that is best for a point, all others as they are, and how far it is
-// from the present one, times k(x,x).
+// ascend returns the best α of a point while all others stay fixed, and its distance from
+// the present α, times k(x,x).
 func (d *dual) ascend(a *arm, c, alpha float64, z []float32, q, y float64) (next, by float64) {
 	g := 1 - float64(y*d.decision(a, z))
 	next = min(max(alpha+g/q, 0), c)

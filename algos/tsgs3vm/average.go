@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// leastShare is the smallest weight of an averaged setting, relative to the
-	// heaviest.
+	// leastShare is the smallest weight of a setting in the average, relative to the
+	// best setting.
 	leastShare = 0.01
 	// averageSweeps bounds the passes of a solve on all labels; averageTol is its
 	// tolerance.
@@ -24,21 +24,21 @@ const (
 // average is the difference between two models: the mean of the models of all good
 // settings with the same gamma, and the model of the best setting. With 200 labels,
 // error counts cannot distinguish settings that differ by less than a standard
-// error, about two points; the mean of such models has fewer errors than the one
-// that happens to be best in cross-validation. It costs nothing in prediction:
-// models with the same gamma have the same features, so their mean is the mean of
-// their coefficients.
+// error, about two percentage points. The mean of such models has fewer errors than
+// the model that happens to be best in cross-validation. It costs nothing in
+// prediction: models with the same gamma have the same features, so their mean has
+// the mean coefficients.
 //
-// The best model continues to learn. The difference fades as labels double; then
-// the settings are compared again.
+// The best model continues to learn. The difference fades to 0 while the number of
+// labels doubles; then the settings are compared again.
 type average struct {
-	w       []float64 // coefficients by feature; nil: there is no other good setting
+	w       []float64 // coefficients by feature; nil if there is no other good setting
 	b       float64
 	cluster float64 // mean weight of the cluster kernel in the settings
 }
 
 // averaged returns the coefficients and the bias of a supervised model plus the
-// difference, and the mean weight of the cluster kernel in it.
+// difference, and the mean weight of the cluster kernel in the result.
 func (l *Learner) averaged(w []float64, b float64) ([]float64, float64, float64) {
 	share := 2 - float64(l.labelled)/float64(max(l.tuned, 1))
 	if l.average.w == nil || !(share > 0) {
@@ -56,8 +56,8 @@ type candidate struct {
 	share            float64 // in the average
 }
 
-// score returns the errors of a candidate, penalised by the prior. unit is their
-// standard error, and prior the penalty for the ends of an axis.
+// score returns the errors of a candidate plus the penalties of the prior. unit is the
+// standard error of the errors, and prior the penalty for the end of an axis, in units.
 func (v candidate) score(unit, prior float64) float64 {
 	s := v.wrong + float64(prior*unit*v.far)
 	if v.cluster.weight > 0 {
@@ -66,10 +66,10 @@ func (v candidate) score(unit, prior float64) float64 {
 	return s
 }
 
-// share computes the weight of each candidate in the average, exp(−s/(t·unit)) with
-// s being its score minus the smallest and t the temperature. Candidates with
-// another gamma than that of the heaviest group, or with a negligible weight, get
-// 0. It returns that gamma.
+// share computes the weight of each candidate in the average: exp(−s/(t·unit)), where
+// s is its score minus the smallest score and t the temperature. Of the groups with
+// the same gamma, only the heaviest gets weights. The others and candidates with
+// negligible weight get 0. It returns the gamma of the heaviest group.
 func share(all []candidate, unit, t float64) float64 {
 	least := math.Inf(1)
 	for _, v := range all {
@@ -101,8 +101,8 @@ func share(all []candidate, unit, t float64) float64 {
 	return gamma
 }
 
-// mean returns the mean of the models of the candidates minus that of the best one,
-// all trained on all labels.
+// mean returns the weighted mean of the candidates' models minus the model of the best
+// settings. All are trained on all labels.
 func (g *grid) mean(all []candidate, best settings) average {
 	n, size := len(g.y), g.opt.Features
 	var out average

@@ -9,8 +9,8 @@ import (
 // pairs counts labels that only one of two models predicted correctly.
 type pairs struct{ won, lost uint64 }
 
-// add compares decision f with that of the twin, base, on a label that neither has
-// learned.
+// add compares decision f with base, the decision of the supervised twin, on a label
+// that neither has learned.
 func (p *pairs) add(f, base, y float64) {
 	switch right, twin := (f >= 0) == (y > 0), (base >= 0) == (y > 0); {
 	case right && !twin:
@@ -26,14 +26,14 @@ func (p *pairs) add(f, base, y float64) {
 
 const pairMemory = 1000
 
-// evidence is what speaks for an arm against the supervised twin: on labels as they
-// arrived (each predicted before it was learned), or on the labels held (each
+// evidence counts wins and losses of an arm against the supervised twin: on labels as
+// they arrived (each predicted before it was learned), and on the stored labels (each
 // predicted by arms that did not learn it).
 type evidence struct {
 	live, held pairs
-	// heldUsed: the labels held are all that have come, so cross-validation says
-	// more about the arm than the live score, most of which is from a time when it
-	// had seen less.
+	// heldUsed says that all labels so far are stored. Then cross-validation says more
+	// about the arm than the live score, most of which dates from when the arm had
+	// seen fewer examples.
 	heldUsed bool
 }
 
@@ -52,9 +52,9 @@ func (t *evidence) fields(f *state.Fields) {
 	f.Bool("held_used", &t.heldUsed)
 }
 
-// choose decides which arm is served: the best of those that are significantly
-// better than the supervised twin, at the level divided by their number
-// (Bonferroni); otherwise the twin.
+// choose decides which arm is served: the best of the arms that are significantly
+// better than the supervised twin, or else the twin. The test is at level divided by
+// the number of arms compared with the twin (Bonferroni).
 func (d *dual) choose(l *Learner, last bool) {
 	if d.opt.Serve != "auto" || len(d.arms) == 1 {
 		return
@@ -81,11 +81,11 @@ func (d *dual) choose(l *Learner, last bool) {
 // checkFolds is the number of folds in the comparison of arms.
 const checkFolds = 4
 
-// checkUpdates bounds the coordinate updates of an arm in it.
+// checkUpdates bounds the coordinate updates of an arm in each of its two solves.
 const checkUpdates = 4000
 
-// validate compares the arms by cross-validation on the labels held: for each fold,
-// there are arms that learn the other labels and the recent unlabelled examples.
+// validate compares the arms by cross-validation on the stored labels. For each fold,
+// a copy of each arm learns the other labels and the recent unlabelled examples.
 func (d *dual) validate(l *Learner) {
 	pool := l.Sample()
 	t := &dual{opt: d.opt, slots: d.slots, fold: dealFolds(pool, checkFolds)}
@@ -113,8 +113,8 @@ func (d *dual) validate(l *Learner) {
 	}
 }
 
-// dealFolds returns the fold of each example, from 1, with equal shares of the
-// classes.
+// dealFolds returns the fold of each example, from 1. The folds have equal shares of
+// each class.
 func dealFolds(pool []*stream.Example, folds int) []int {
 	out := make([]int, len(pool))
 	var count [2]int

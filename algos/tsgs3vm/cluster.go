@@ -24,17 +24,16 @@ const (
 var tuneCluster = [...]float64{0, 0.3, 1, 3, 10}
 
 // cluster is the contribution of unlabelled examples to the kernel. With n
-// landmarks u, a uniform sample of them, and t(x) the row of k(x,u) minus its mean,
-// it is
+// landmarks u, a uniform sample of the unlabelled examples, and t(x) the row of
+// k(x,u) minus its mean, the kernel is
 //
 //	k_a(x,z) = (k(x,z) + a/s·⟨t(x),t(z)⟩/n) / (1+a)
 //
-// In this kernel two points are the more similar the more similar they are to the
-// same unlabelled points (a two-step walk over them; Chapelle, Weston and
-// Schölkopf, "Cluster kernels for semi-supervised learning", NIPS 2002): the
-// principal components of the features gain weight. s is the mean of ⟨t,t⟩/n over
-// the labelled points, relative to the spread of the kernel, which makes a
-// comparable between data sets.
+// In this kernel two points are similar if they are similar to the same unlabelled
+// points (a two-step walk over them; Chapelle, Weston and Schölkopf, "Cluster
+// kernels for semi-supervised learning", NIPS 2002): the principal components of the
+// features gain weight. s is the mean of ⟨t,t⟩/n over the labelled points, relative
+// to the spread of the kernel, which makes a comparable between data sets.
 //
 // In terms of features this is a matrix: a labelled point adds
 //
@@ -70,12 +69,12 @@ func (l *Learner) clusters() ([]float64, []*stream.Example) {
 	return tuneCluster[:], marks
 }
 
-// fewLabels reports whether n labels are few enough for a cluster kernel: each
-// costs as much as some thousand unlabelled examples, and all of them must be under
-// the same kernel.
+// fewLabels reports whether n labels are few enough for a cluster kernel: each label
+// costs as much as about a thousand unlabelled examples, and all labels must use the
+// same kernel.
 func (l *Learner) fewLabels(n int) bool { return n <= min(l.opt.Labels, l.opt.Tuning) }
 
-// mapped returns the features of examples, row by row.
+// mapped returns the random features of examples, row by row.
 func mapped(feats *rff.Features, size int, xs []*stream.Example) []float32 {
 	var p rff.Points
 	p.Pack(samplers.Vecs(xs))
@@ -84,7 +83,7 @@ func mapped(feats *rff.Features, size int, xs []*stream.Example) []float32 {
 	return z
 }
 
-// mapAll sets z to all features of the points, row by row.
+// mapAll sets z to all random features of the points, row by row.
 func mapAll(feats *rff.Features, z []float32, size int, p *rff.Points) {
 	if p.Len() == 0 {
 		return
@@ -163,7 +162,7 @@ func (c *cluster) smoothed(feats *rff.Features, size int, z []float32, n int) []
 	return out
 }
 
-// dropCluster returns to the plain kernel once labels are no longer few.
+// dropCluster returns to the plain kernel once there are too many labels for another.
 func (l *Learner) dropCluster(fresh int) {
 	if l.cluster.weight > 0 && !l.fewLabels(int(min(l.labelled, 1<<30))+fresh) {
 		l.cluster, l.average = cluster{}, average{}
@@ -171,8 +170,8 @@ func (l *Learner) dropCluster(fresh int) {
 	}
 }
 
-// surveyDue reports whether there are so many more unlabelled examples that the
-// cluster kernel should be chosen again.
+// surveyDue reports whether enough unlabelled examples have come to choose the cluster
+// kernel again.
 func (l *Learner) surveyDue(last bool) bool {
 	if !l.opt.wantsCluster() || len(l.Recent()) < leastLandmarks || l.unlab+l.Skipped() == l.surveyed {
 		return false

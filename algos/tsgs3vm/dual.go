@@ -19,11 +19,11 @@ const (
 	// sweepLimit bounds the coordinate updates of an arm in one step, so that its
 	// time does not grow with the number of labels.
 	sweepLimit = 256
-	// rampSteps is the number of unlabelled minibatches over which C* rises to its
-	// value, after the labelled solution has formed.
+	// rampSteps is the number of unlabelled minibatches over which C* rises from 0 to
+	// its value, so that the labelled solution forms first.
 	rampSteps = 10
 	// restartUpdates and lastUpdates bound the coordinate updates of an arm after a
-	// restart and at the end; polishTol is their tolerance.
+	// restart and at the end; polishTol is the tolerance of both.
 	restartUpdates, lastUpdates, polishTol = 40_000, 200_000, 3e-4
 )
 
@@ -40,11 +40,10 @@ const (
 // unlabelled steps that stop at the margin. For 200 labels the useful C is 100 to
 // 1,000; a stochastic step of that size would be larger than the margin.
 //
-// While a sweep covers all labels held, each step ends near the optimum. With more
-// labels than that, the last iterate is off by the effect of the latest labels, the
-// more so the noisier they are. Then the model is a mean of the iterates, which is
-// also better than the optimum on the pool once there have been more labels than it
-// holds.
+// While a sweep covers all stored labels, each step ends near the optimum. With more
+// labels, the last iterate leans towards the latest labels, more so the noisier they
+// are. Then the model is a mean of the iterates. It is also better than the optimum on
+// the pool once there have been more labels than the pool holds.
 //
 // A label that leaves the pool leaves its coefficient behind in w_L, unless the
 // pool is a window: then its contribution is subtracted.
@@ -60,7 +59,7 @@ type dual struct {
 	serve   int
 	checked uint64 // examples at the last cross-validation
 	buf     []float32
-	sweeps  func() // waits for the end of the step's sweep, which changes arms and cursor; or nil
+	sweeps  func() // waits for the step's sweep, which changes arms and cursor; or nil
 }
 
 func newDual(o options) *dual {
@@ -85,13 +84,13 @@ func newDual(o options) *dual {
 // norm converts products of cosines to kernel values.
 func (d *dual) norm() float64 { return 2 / float64(d.opt.Features) }
 
-// work returns the nanoseconds, roughly, of processing so many points with each arm.
+// work estimates the nanoseconds it takes to process the points with every arm.
 func (d *dual) work(points int) float64 {
 	return float64(len(d.arms)*points*d.opt.Features) / 4
 }
 
-// eachArm calls f for the arms, which are independent, several at a time; steps is
-// the number of points processed with each.
+// eachArm calls f for groups of arms, in parallel because they are independent. steps
+// is the number of points processed with each arm.
 func (d *dual) eachArm(steps int, f func(arms []*arm, first int)) {
 	par.Split(len(d.arms), 1, d.work(steps), func(from, to int) { f(d.arms[from:to], from) })
 }
@@ -103,7 +102,7 @@ func (d *dual) step(l *Learner, draw *samplers.Draw) {
 	if len(draw.Unlabelled) > 0 {
 		d.takeUnlabelled(l, l.vectors(draw.Unlabelled), nil)
 	}
-	// Meanwhile the caller reads the next examples, and computes their features.
+	// The sweep runs while the caller reads the next examples and computes their features.
 	c := d.box(l)
 	d.sweeps = par.Start(d.work(min(len(d.z), sweepLimit)), func() {
 		d.sweep(c, sweepLimit)
@@ -120,7 +119,7 @@ func (d *dual) wait() {
 	}
 }
 
-// average adds the iterates to their means.
+// average adds the arms' iterates to their means if a sweep does not cover all labels.
 func (d *dual) average() {
 	if len(d.z) <= sweepLimit {
 		return
@@ -130,7 +129,7 @@ func (d *dual) average() {
 	}
 }
 
-// forget makes the last iterates the models.
+// forget drops the means, so that the last iterates are served.
 func (d *dual) forget() {
 	for _, a := range d.arms {
 		a.mean = iterates{}
@@ -165,9 +164,9 @@ func (d *dual) takeLabelled(l *Learner, draw *samplers.Draw) {
 }
 
 // learn does the first step on each of the labelled examples xs. z are their
-// features, q is their k(x,x), slots their slots in the sample, which old occupied
-// before. It scores the models of all arms on each example before they learn it,
-// and returns the loss of the first arm.
+// features, m their contributions to w, q their k(x,x), slots their slots in the
+// sample, and old the previous examples in these slots. It scores the models of all
+// arms on each example before they learn it, and returns the loss of the first arm.
 func (d *dual) learn(l *Learner, xs []*stream.Example, slots []int, old []*stream.Example, z, m []float32, q []float64) (loss float64) {
 	c, n := d.box(l), len(xs)
 	gone, said := make([][]float32, n), make([]float64, n*len(d.arms))
@@ -201,8 +200,8 @@ func (d *dual) learn(l *Learner, xs []*stream.Example, slots []int, old []*strea
 	return loss
 }
 
-// learnOne does an arm's first step on an example. gone is what the slot's previous
-// example added to w, if that is to be subtracted.
+// learnOne does an arm's first step on an example. gone is the contribution of the
+// slot's previous example to w, or nil if it stays.
 func (d *dual) learnOne(a *arm, y float64, slot int, old *stream.Example, gone, z, m []float32, q, c float64) {
 	if slot < 0 {
 		if next, _ := d.ascend(a, c, 0, z, q, y); next > 0 {
@@ -275,8 +274,8 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 	l.uLoss, l.inside, l.share = loss/n, float64(inside)/n, float64(positive)/n
 }
 
-// sweep processes at most limit labelled points, whose α are at most c for weight 1,
-// and returns the largest violation.
+// sweep does a coordinate step for at most limit labelled points, where c bounds α at
+// weight 1, and returns the largest violation.
 func (d *dual) sweep(c float64, limit int) float64 {
 	n := len(d.z)
 	steps := min(n, limit)
@@ -296,8 +295,8 @@ func (d *dual) sweep(c float64, limit int) float64 {
 	return slices.Max(worst)
 }
 
-// polish sweeps until no coefficient is far from optimal, for at most so many
-// updates per arm.
+// polish sweeps until no coefficient is far from optimal, with at most the given number
+// of updates per arm.
 func (d *dual) polish(l *Learner, updates int) {
 	for range updates / max(len(d.z), 1) {
 		if d.sweep(d.box(l), len(d.z)) < polishTol {
@@ -319,11 +318,11 @@ func (d *dual) finish(l *Learner) {
 	d.choose(l, true)
 }
 
-// replayed is the number of minibatches after which w_U has forgotten that it began
-// at 0, (1−γ)^60 = 5 % at the default step, and C* has long risen.
+// replayed is the number of minibatches after which w_U has forgotten its start at 0,
+// (1−γ)^60 = 5 % at the default step, and C* has long reached its value.
 const replayed = 60
 
-// replayFloats bounds the features kept meanwhile.
+// replayFloats bounds the features kept in memory during a replay.
 const replayFloats = 1 << 24
 
 // replay learns from the recent unlabelled examples again.
@@ -341,7 +340,7 @@ func (d *dual) replay(l *Learner) {
 	})
 }
 
-// restart learns from what is held, with new features.
+// restart learns from the stored examples again, with new features.
 func (d *dual) restart(l *Learner, last bool) {
 	d.wait()
 	d.ready, d.since = false, 0
@@ -358,7 +357,7 @@ func (d *dual) restart(l *Learner, last bool) {
 		}
 	}
 	d.polish(l, restartUpdates)
-	if !last { // otherwise finish is about to do so
+	if !last { // otherwise finish will replay
 		d.replay(l)
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// meanSteps is the number of steps that the mean of the iterates covers.
+// meanSteps is the number of steps over which the mean forgets old iterates.
 const meanSteps = 64
 
-// iterates is the mean of the last n iterates, coefficients and bias.
+// iterates is a mean of the n iterates so far, coefficients and bias.
 type iterates struct {
 	w []float64
 	b float64
 	n uint64
 }
 
-// add adds the iterate scale·w with bias b. The weights are linear at first.
+// add adds the iterate scale·w with bias b. The weights are linear, later exponential.
 func (m *iterates) add(w []float64, scale, b float64) {
 	if m.w == nil {
 		m.w = make([]float64, len(w))

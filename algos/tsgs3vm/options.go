@@ -30,7 +30,7 @@ type shared struct {
 	_ struct{} `opt:"hinge" fixed:"hinge"`
 }
 
-// options are the options of tsgs3vm; the tags say what they mean.
+// options are the options of tsgs3vm; their tags document them.
 type options struct {
 	shared
 	Rho float64 `opt:"rho" default:"auto" range:"[0,1e6]" auto:"0.1 is tried as well as 0" doc:"weight of the unlabelled losses relative to the labelled ones: C* = rho C"`
@@ -47,7 +47,7 @@ type options struct {
 	_ struct{} `opt:"printed" fixed:"false"`
 }
 
-// dsgOptions are those of dsg, where there are no unlabelled examples.
+// dsgOptions are the options of dsg, which ignores unlabelled examples.
 type dsgOptions struct {
 	shared
 
@@ -59,8 +59,8 @@ func (d *dsgOptions) options() *options {
 	return &options{shared: d.shared, Step: d.Step, BatchL: d.Batch, BatchU: 1, Recent: 1, Serve: "supervised"}
 }
 
-// level is that of the test by which a model that uses unlabelled examples
-// takes over: one false alarm in 20, for all arms together.
+// level is the significance level of the test that lets a model with unlabelled
+// examples take over: one false alarm in 20, for all arms together.
 const level = 0.05
 
 var gone = map[string]string{
@@ -105,7 +105,7 @@ var DSG = algos.Define(algos.SpecInfo{
 	return newLearner(e, *d.options())
 }, rffmodel.Decode)
 
-// check refuses what the ranges cannot.
+// check returns an error for settings that the ranges cannot exclude.
 func check(o *options) error {
 	if o.Draw != "fresh" && o.Features%min(o.Block, o.Features) != 0 {
 		return fmt.Errorf("option features = %d is not a multiple of block = %d", o.Features, o.Block)

@@ -11,10 +11,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// scored caches the features of the points scored last by a learner's model. A
-// label is predicted before it is learned, and both need the features, which are
-// most of the work. Points are compared by value, so it does not matter whose
-// memory they are in. No value depends on what is cached.
+// scored caches the features of the points that a learner's model scored last. A label
+// is predicted before it is learned, and both need the features, which are most of the
+// work. Points are compared by value, so they may be anywhere in memory. No result
+// depends on the contents of the cache.
 type scored struct {
 	mu    sync.Mutex
 	feats *rff.Features
@@ -55,8 +55,8 @@ func equal(x, z stream.Vec) bool {
 	return x.Sparse() == z.Sparse() && slices.Equal(x.Val, z.Val) && slices.Equal(x.Idx, z.Idx)
 }
 
-// expect computes the features of points that are about to be scored, with those of
-// the model to come.
+// expect fills the cache with the features of points that are about to be scored by
+// the next model.
 func (s *scored) expect(feats *rff.Features, size int, xs []stream.Vec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *scored) expect(feats *rff.Features, size int, xs []stream.Vec) {
 	s.fill(feats, size, xs, &p)
 }
 
-// fill makes the cache that of the points xs, as which p is packed.
+// fill points the cache at xs; p holds the same points, packed.
 func (s *scored) fill(feats *rff.Features, size int, xs []stream.Vec, p *rff.Points) {
 	if len(s.xs) == len(xs) && s.find(feats, size, xs) != nil {
 		return
@@ -78,8 +78,8 @@ func (s *scored) fill(feats *rff.Features, size int, xs []stream.Vec, p *rff.Poi
 	s.keep(feats, size, xs)
 }
 
-// sums is Sums of a model, but fills the cache. It returns false if the cache is in use
-// elsewhere.
+// sums implements Sums of a model and fills the cache. It returns false if the model
+// uses fresh features or the cache is in use elsewhere.
 func (s *scored) sums(m *rffmodel.Model, dst []float64, xs []stream.Vec, p *rff.Points) bool {
 	if m.Fresh || !s.mu.TryLock() {
 		return false

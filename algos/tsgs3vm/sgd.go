@@ -15,7 +15,7 @@ const (
 	// windowTol is the remaining weight of a block at which the automatic window
 	// drops it.
 	windowTol = 1e-6
-	// leastScale is the lazy scale at which it is folded into the coefficients.
+	// leastScale is the lazy scale below which it is folded into the coefficients.
 	leastScale = 1e-100
 )
 
@@ -25,9 +25,9 @@ const (
 //	ζ_t     = C mean_B l'(f_t(x_l), y_l) φ_t(x_l) φ_t(·) + C* mean_B u'(f_t(x_u)) φ_t(x_u) φ_t(·)
 //	f_{t+1} = (1 − γ_t) f_t − γ_t ζ_t
 //
-// with φ_t the features of a new block. The coefficients are those of cosines, so they include the 2/m of φφ';
-// shrinking multiplies only the scale. The decisions on the labelled points held
-// are updated with each step; unlabelled ones are new and take the whole sum.
+// with φ_t the features of a new block. The coefficients multiply cosines, so they include
+// the 2/m of φφ'. Shrinking changes only the scale. The decisions on the stored labelled
+// points are updated in each step. Unlabelled points are new and need the whole sum.
 type sgd struct {
 	opt options
 
@@ -38,8 +38,8 @@ type sgd struct {
 	next  uint64    // number of blocks used so far
 	f     []float64 // decisions on the labelled points, by slot of the pool
 
-	gamma, largest float64 // of the last step
-	dropped        float64 // bound on the change from dropping a block
+	gamma, largest float64 // γ of the last step; largest |f| on an unlabelled point so far
+	dropped        float64 // bound on the change from dropping the last block
 	add            []float64
 	slope, unlab   []float64 // −γC times the mean of l' by slot, −γC* u'/B
 	buf            []float32
@@ -115,10 +115,10 @@ func (s *sgd) iterate(l *Learner, xs []stream.Vec) {
 	s.addBlock(l, labels, xs, unlab)
 }
 
-// defaultRho is ρ for a solver without arms to choose from.
+// defaultRho is ρ if the option is auto.
 const defaultRho = 0.1
 
-// admit adds new labels, with their decisions.
+// admit stores the decisions on new labelled examples.
 func (s *sgd) admit(l *Learner, d *samplers.Draw) {
 	fresh := d.Join
 	if len(fresh) == 0 {
@@ -160,7 +160,7 @@ func (s *sgd) drawLabels(l *Learner, dst []float64) {
 	}
 }
 
-// slopes returns u'(f)/B.
+// slopes returns u'(f)/B for each f, and updates the gauges.
 func (s *sgd) slopes(l *Learner, f []float64) []float64 {
 	out := make([]float64, len(f))
 	if len(f) == 0 {
@@ -199,7 +199,7 @@ func (s *sgd) shrink(keep float64) {
 	}
 }
 
-// grow makes room for a new block, dropping the one that leaves the window.
+// grow makes room for a new block, dropping the oldest one if the window is full.
 func (s *sgd) grow(l *Learner) {
 	m, w := s.opt.Block, s.window()
 	if w == 0 || len(s.coef) < w*m {
@@ -274,7 +274,7 @@ func (s *sgd) addBlock(l *Learner, labels []float64, xs []stream.Vec, unlab []fl
 	vec.Axpy64(1/s.scale, s.add, s.coef[slot*m:(slot+1)*m])
 }
 
-// finish does further steps on what is held, unless the options are the paper's,
+// finish does further steps on the stored examples, unless tuning is 0 as in the paper,
 // which makes one pass.
 func (s *sgd) finish(l *Learner) {
 	if s.opt.Tuning > 0 {
@@ -282,7 +282,7 @@ func (s *sgd) finish(l *Learner) {
 	}
 }
 
-// restartSteps follow a change of gamma or c, lastSteps end a stream.
+// restartSteps and lastSteps count steps after a change of gamma or c and at the end.
 const restartSteps, lastSteps = 20, 150
 
 // restart learns again from 0.
@@ -290,12 +290,12 @@ func (s *sgd) restart(l *Learner, last bool) {
 	s.coef, s.next = s.coef[:0], 0
 	s.scale, s.b, s.t = 1, 0, 0
 	clear(s.f)
-	if !last { // otherwise finish is about to do so
+	if !last { // otherwise finish will
 		s.settle(l, restartSteps)
 	}
 }
 
-// settle does n steps on the labels and the recent unlabelled examples held.
+// settle does n steps on the stored labels and recent unlabelled examples.
 func (s *sgd) settle(l *Learner, n int) {
 	l.rerun(n, nil, func(xs []stream.Vec, _ []float32) { s.iterate(l, xs) })
 }

@@ -6,17 +6,17 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// slots has the labelled points of the pool as the arms learn from them.
+// slots has the labelled points of the pool in the form that the arms learn from.
 type slots struct {
 	z     [][]float32 // features, as cosines
 	held  bands       // their memory
 	m     [][]float32 // contributions to w: z itself without a cluster kernel
 	q     []float64   // ⟨z,m⟩, that is, k(x,x)
 	y, v  []float64   // labels and weights
-	ready bool        // all of this is that of the pool
+	ready bool        // the fields above match the pool
 }
 
-// place sets z, m and q of slot i to those of the point x.
+// place stores the point x, with its z, m and q, in slot i.
 func (p *slots) place(i int, x *stream.Example, z, m []float32, q float64) {
 	if i == len(p.z) {
 		p.z = append(p.z, p.held.row(i, len(z)))
@@ -32,7 +32,7 @@ func (p *slots) place(i int, x *stream.Example, z, m []float32, q float64) {
 	p.q[i] = q
 }
 
-// prepare computes missing features of the pool.
+// prepare computes the features of the pool unless they are up to date.
 func (d *dual) prepare(l *Learner) {
 	d.wait()
 	if d.ready {
@@ -53,7 +53,7 @@ func (d *dual) prepare(l *Learner) {
 	d.ready = true
 }
 
-// rows returns what n labelled points with features z add to w.
+// rows returns the contributions to w of n labelled points with features z.
 func (d *dual) rows(l *Learner, z []float32, n int) []float32 {
 	if l.cluster.weight == 0 {
 		return z
@@ -92,7 +92,7 @@ func squares(q []float64, z, m []float32, size int, bias float64) {
 						sum[k] += float64(v) * float64(m[k*size+j]) // exact
 					}
 				}
-			case &z[0] == &m[0]: // without waiting for one sum before continuing with the next
+			case &z[0] == &m[0]: // four sums in parallel, to hide the latency of the additions
 				z0, z1, z2, z3 := z[:size], z[size:][:size], z[2*size:][:size], z[3*size:][:size]
 				var s0, s1, s2, s3 float64
 				for j := range z0 {

@@ -27,19 +27,19 @@ import (
 // A step is due as soon as a minibatch of BatchU unlabelled examples is complete,
 // or enough labelled ones have come (see samplers.Pools). So either kind may be
 // absent for any length of time: without unlabelled examples the labels drive the
-// steps; without further labels the unlabelled minibatches do, with the labels that
-// are held. Before the first label, an unlabelled example can only enter the sample
-// of recent ones, since f = 0 and u'(0) = 0 would not move.
+// steps; without further labels the unlabelled minibatches do, with the stored
+// labels. Before the first label, an unlabelled example can only enter the sample of
+// recent ones: f is 0 and would stay 0, since u'(0) = 0.
 //
-// Not safe for concurrent use.
+// It is not safe for concurrent use.
 type Learner struct {
 	*samplers.Pools
 	opt  options
 	seed uint64
 
-	gamma, c float64 // as chosen; gamma is 0 until the warm-up is over
+	gamma, c float64 // the values in use; gamma is 0 until the warm-up is over
 	tuned    int     // number of labels when gamma and c were last chosen
-	surveyed uint64  // unlabelled examples seen at that time
+	surveyed uint64  // number of unlabelled examples seen at that time
 	cluster  cluster
 	average  average
 	feats    *rff.Features
@@ -47,9 +47,9 @@ type Learner struct {
 	rng *rng.Source
 
 	step            uint64
-	dim             int    // dimension of the examples in steps
-	labelled, unlab uint64 // numbers of examples in steps
-	positive        uint64 // positive ones among labelled
+	dim             int    // largest dimension of an example in the steps so far
+	labelled, unlab uint64 // numbers of examples in the steps so far
+	positive        uint64 // number of positive examples among the labelled ones
 	solver          solver
 	model           *rffmodel.Model
 	points          rff.Points // scratch memory
@@ -65,13 +65,13 @@ type solver interface {
 	// step learns from new labelled examples and an unlabelled minibatch; either
 	// may be empty.
 	step(l *Learner, d *samplers.Draw)
-	// labels returns the number of labelled examples in the objective that are
-	// held. A step in progress has not seen all of them.
+	// labels returns the number of stored labelled examples in the objective. During a
+	// step it does not include all new ones yet.
 	labels() int
 	// finish completes the optimisation.
 	finish(l *Learner)
-	// restart learns again from what is held, with other features or weights; last
-	// is set at the end of a bounded stream.
+	// restart learns from the stored examples again, with other features or weights;
+	// last is set at the end of a bounded stream.
 	restart(l *Learner, last bool)
 	// view returns the present model.
 	view(l *Learner) *rffmodel.Model
@@ -132,22 +132,22 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	return fate, err
 }
 
-// supervised reports whether unlabelled examples are of no use.
+// supervised reports whether unlabelled examples have no effect.
 func (o *options) supervised() bool { return !(o.Cluster > 0) && o.noLoss() }
 
 // noLoss reports whether unlabelled examples have no weight in the objective.
 func (o *options) noLoss() bool { return o.Rho == 0 && !o.Ratio }
 
 func (l *Learner) endWarmup() {
-	// Distances of finite points are positive and finite. The width is valid unless
-	// they are absurd, in which case 1 will do.
+	// Distances between finite points are positive and finite. The width is valid unless
+	// the distances are extreme; then 1 will do.
 	if l.setGamma(kernel.AutoGamma(l.Vecs(), l.opt.Kernel == "laplacian")) != nil {
 		_ = l.setGamma(1)
 	}
 	l.Begin()
 }
 
-// Step learns from what is pending.
+// Step learns from the pending examples.
 func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
@@ -156,7 +156,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// advance does one step with what is handed out.
+// advance does one step on the draw that take returns.
 func (l *Learner) advance(take func() *samplers.Draw) {
 	l.model = nil
 	l.step++
@@ -179,7 +179,7 @@ func (l *Learner) advance(take func() *samplers.Draw) {
 	l.tune(false)
 }
 
-// Finish learns from what is pending, including incomplete minibatches, and
+// Finish learns from the pending examples, including incomplete minibatches, and
 // completes the optimisation.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
@@ -199,7 +199,7 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// vectors returns the features of the examples, valid until the next call.
+// vectors returns the vectors of the examples, valid until the next call.
 func (l *Learner) vectors(xs []*stream.Example) []stream.Vec {
 	l.vecs = l.vecs[:0]
 	for _, x := range xs {
@@ -208,8 +208,8 @@ func (l *Learner) vectors(xs []*stream.Example) []stream.Vec {
 	return l.vecs
 }
 
-// rerun replays the recent unlabelled examples in n minibatches, with their
-// features from z, which may be nil.
+// rerun replays the recent unlabelled examples in n minibatches. z has their random
+// features or is nil.
 func (l *Learner) rerun(n int, z []float32, visit func(xs []stream.Vec, z []float32)) {
 	xs, size := samplers.Vecs(l.Recent()), l.opt.Features
 	for at := 0; n > 0; n-- {
@@ -225,8 +225,8 @@ func (l *Learner) rerun(n int, z []float32, visit func(xs []stream.Vec, z []floa
 	}
 }
 
-// weights returns n, the number of labels in the objective, and the paper's C and
-// C*, the latter for an arm with the given rho.
+// weights returns n, the number of labels in the objective, the paper's C, and its C*
+// for an arm with the given rho.
 func (l *Learner) weights(rho float64) (n, c, cstar float64) {
 	n = float64(l.labelled)
 	if l.opt.Keep == string(samplers.Recent) {
@@ -269,7 +269,7 @@ func (l *Learner) Report() algos.Report {
 	return r
 }
 
-// Expect computes the features of points while the last step is still being done.
+// Expect computes the features of points in advance while the last step is still running.
 func (l *Learner) Expect(xs []stream.Vec) {
 	if d, ok := l.solver.(*dual); ok && d.sweeps != nil {
 		d.scored.expect(l.feats, l.opt.Features, xs[:min(len(xs), rffmodel.Rows)])
@@ -317,7 +317,7 @@ func (l *Learner) fields(f *state.Fields) {
 	l.model = nil
 }
 
-// check refuses states that no run can have left behind.
+// check makes f fail for states that no run can have saved.
 func (l *Learner) check(f *state.Fields) {
 	for _, x := range l.cluster.points {
 		if !kernel.Finite(x.X) {

@@ -13,40 +13,40 @@ import (
 )
 
 const (
-	// leastTuned is the number of labels needed for a choice.
+	// leastTuned is the smallest number of labels for tuning.
 	leastTuned = 16
 	// tuneFolds is the number of folds of the cross-validation.
 	tuneFolds = 5
-	// settledTuned is the number of labels from which repeated choices of gamma and
-	// c move by at most one place: the first value tried.
+	// settledTuned is the number of labels at the last choice from which gamma and c move
+	// by at most one place of their grids.
 	settledTuned = 128
 	// tuneSweeps bounds the passes of a solve, tuneTol is its tolerance.
 	tuneSweeps, tuneTol = 40, 0.03
-	// tunePrior is the number of standard errors by which an end of an axis must be
-	// better than its middle.
+	// tunePrior is the number of standard errors by which the end of an axis must be
+	// better than the middle.
 	tunePrior = 1
 	// caution is the number of standard errors by which a cluster kernel must be
-	// better than the kernel alone, so that unlabelled examples do no harm when
-	// they are useless.
+	// better than the plain kernel, so that useless unlabelled examples do no harm.
 	caution = 0.5
-	// rarely: a class with less than 1/rarely of the examples counts as rare, if
-	// examples have weights.
+	// rarely defines rare classes: with weighted examples, a class is rare if it has
+	// less than 1/rarely of the examples.
 	rarely = 12
 )
 
-// tuneC are the candidates for c, tuneWidth those for gamma in units of 1/median
-// squared distance: narrower than that suggests, because there will be more points.
-// With a rare class, which will have few points, and examples weighed for it, the
-// candidates are rareWidth: with a narrow kernel and heavy examples the model would
-// be a hill on each of them.
+// tuneC are the candidates for c. tuneWidth are the candidates for gamma in units of
+// 1/median squared distance; their kernels are narrower than this unit because more
+// points will come. rareWidth replaces tuneWidth if a class is rare and examples have
+// weights: its points will stay few, and with a narrow kernel and large weights the
+// model would be a peak at each of them.
 var (
 	tuneC     = [...]float64{0.1, 0.5, 2, 10, 50, 250, 1000}
 	tuneWidth = [...]float64{0.2, 0.6, 2, 6, 20}
 	rareWidth = [...]float64{0.02, 0.06, 0.2, 0.6, 2}
 )
 
-// tune chooses c and gamma by cross-validation on the labels held, once they have
-// doubled since the last choice; if last is set, one more label is enough.
+// tune chooses c, gamma and the cluster kernel by cross-validation on the stored labels,
+// once their number has doubled since the last choice, or a choice of the cluster kernel
+// is due. If last is set, one more label is enough.
 func (l *Learner) tune(last bool) {
 	openC := math.IsNaN(l.opt.C) && math.IsNaN(l.opt.Lambda)
 	openGamma := math.IsNaN(l.opt.Gamma)
@@ -63,7 +63,7 @@ func (l *Learner) tune(last bool) {
 		return
 	}
 	d, ok := l.solver.(*dual)
-	if ok { // its features will change
+	if ok { // the features of the solver will change
 		d.wait()
 		d.ready, g.z = false, d.held
 	}
@@ -110,8 +110,8 @@ func (l *Learner) tune(last bool) {
 }
 
 // grid is a cross-validation over kernel widths and weights. Its kernel values are
-// computed from the features, not with the kernel that they approximate: a large
-// weight fits the features' noise, too, and the choice should account for that.
+// computed from the random features, not with the kernel that they approximate: a large
+// weight also fits the noise of the features, and the choice should account for that.
 type grid struct {
 	xs   []stream.Vec
 	opt  options
@@ -120,10 +120,10 @@ type grid struct {
 	v    weight.List
 	fold []int
 
-	ranks bool    // settings are judged by how they rank the examples, not by errors
+	ranks bool    // settings are judged by their ranking of the examples, not by errors
 	count float64 // number of examples that can be wrong
 
-	near, nearC float64 // only this gamma, this c, and their neighbours are tried; 0: all
+	near, nearC float64 // try only this gamma, this c, and their neighbours; 0: all
 
 	rows *vec.Panels // of a band
 
@@ -163,9 +163,9 @@ func newGrid(pool []*stream.Example, o options, seed uint64) *grid {
 	return g
 }
 
-// disorder returns how many examples of the rarer class a fold ranks wrongly: for
-// each, the share of those of the other class on the wrong side of it, ties
-// counting half. The sum over folds is the size of that class times 1 − AUC.
+// disorder returns the number of wrongly ranked examples of the rarer class in a fold.
+// Each example of that class counts as the share of the other class on its wrong side,
+// with ties counting half. The sum over folds is the size of the class times 1 − AUC.
 func (g *grid) disorder(fold int, s []float64) float64 {
 	var of [2][]float64
 	for k, f := range g.fold {
@@ -195,13 +195,13 @@ func (g *grid) disorder(fold int, s []float64) float64 {
 }
 
 // band is the number of rows and of columns of kernel values computed together.
-// Those below the diagonal are those above, by symmetry.
+// Values on one side of the diagonal are copied from the other, by symmetry.
 const band = 64
 
 // bands is memory for features, a band of rows at a time.
 type bands [][]float32
 
-// row returns row i of so many features, making room for it.
+// row returns row i, which has size features, making room for it if necessary.
 func (z *bands) row(i, size int) []float32 {
 	for i >= len(*z)*band {
 		*z = append(*z, make([]float32, band*size))
@@ -209,7 +209,7 @@ func (z *bands) row(i, size int) []float32 {
 	return (*z)[i/band][i%band*size:][:size:size]
 }
 
-// setGamma computes the kernel values.
+// setGamma computes the kernel values for a gamma.
 func (g *grid) setGamma(gamma float64) error {
 	m, size := g.opt.Block, g.opt.Features
 	feats, err := g.opt.draw(gamma, g.seed)
@@ -288,11 +288,11 @@ func (g *grid) weigh(a float64) {
 	}
 }
 
-// search returns the best combination: fewest errors, with a prior for the middle
-// of the axes of gamma and c and one against cluster kernels; ties are broken by
-// the smaller hinge loss. With a rare class, ranking errors count: a model that
-// never predicts the class makes few others. With averaging, gamma is that of the
-// heaviest average, which is returned, too.
+// search returns the best combination: fewest errors, with a prior for the middle of
+// the axes of gamma and c and one against cluster kernels; the smaller hinge loss
+// breaks ties. With a rare class, ranking errors count instead: a model that never
+// predicts the class makes few errors. With averaging, gamma is taken from the
+// heaviest group of settings, and search also returns their average.
 func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 	n := len(g.y)
 	var all []candidate
@@ -371,7 +371,7 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 }
 
 // around returns the range of indices of the value nearest to last, as a ratio, and
-// its neighbours, or of all values if last is 0.
+// its neighbours. If last is 0, the range covers all values.
 func around(values []float64, last float64) (from, to int) {
 	if last == 0 {
 		return 0, len(values)
@@ -385,8 +385,8 @@ func around(values []float64, last float64) (from, to int) {
 	return max(0, k-1), min(len(values), k+2)
 }
 
-// place returns the squared distance of position i from the middle of n, 1 at the
-// ends.
+// place returns the squared distance of position i from the middle of n positions,
+// scaled to 1 at the ends.
 func place(i, n int) float64 {
 	if n == 1 {
 		return 0
@@ -395,8 +395,8 @@ func place(i, n int) float64 {
 	return float64(d * d)
 }
 
-// solve fits the points outside a fold, all points if it is 0, from the given
-// start, s = Kαy.
+// solve fits the points outside a fold, or all points if fold is 0. It starts from the
+// α in a, with s = Kαy.
 func (g *grid) solve(fold int, c float64, a, s []float64, sweeps int, tol float64) {
 	n := len(g.y)
 	for range sweeps {

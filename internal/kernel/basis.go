@@ -110,7 +110,7 @@ func (b *Basis) toSparse() {
 // Row returns a copy of point i, sparse if that is the layout.
 func (b *Basis) Row(i int) stream.Vec { return b.RowIn(nil, i) }
 
-// RowIn is Row in memory of the caller, if that suffices and the layout is dense.
+// RowIn is Row in the caller's memory v, if v is large enough and the layout is dense.
 func (b *Basis) RowIn(v []float32, i int) stream.Vec {
 	if b.rows != nil {
 		return b.rows.row(i).Clone()
@@ -138,7 +138,7 @@ func (b *Basis) Subset(idx []int32) *Basis {
 	return s
 }
 
-// Select sets b to the Subset idx of from, reusing b's memory.
+// Select sets b to from.Subset(idx), reusing b's memory.
 func (b *Basis) Select(from *Basis, idx []int32) {
 	b.Func = from.Func
 	if from.rows != nil {
@@ -167,8 +167,8 @@ func (b *Basis) Between(dst []float32, ld int, idx []int32, from, to int) {
 	b.x = b.Among(b.x, dst, ld, idx, from, to)
 }
 
-// Among is Between with scratch memory of the caller, which makes it safe for
-// concurrent use. It returns the scratch, grown.
+// Among is Between with the caller's scratch memory, which makes it safe for concurrent
+// use. It returns the scratch, grown if necessary.
 func (b *Basis) Among(scratch, dst []float32, ld int, idx []int32, from, to int) []float32 {
 	if b.rows != nil {
 		b.sparse(dst, ld, len(idx), func(r int) stream.Vec { return b.rows.row(int(idx[r])) }, from, to)
@@ -183,7 +183,7 @@ func (b *Basis) Among(scratch, dst []float32, ld int, idx []int32, from, to int)
 	return scratch
 }
 
-// sparse sets dst to the kernel values, with Bias, of n vectors with sparse rows.
+// sparse sets dst to the kernel values, with Bias, of n vectors and the sparse rows.
 func (b *Basis) sparse(dst []float32, ld, n int, x func(r int) stream.Vec, from, to int) {
 	par.Split(n, 1, b.Work(n*(to-from)), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
@@ -192,7 +192,7 @@ func (b *Basis) sparse(dst []float32, ld, n int, x func(r int) stream.Vec, from,
 	})
 }
 
-// fromPanels sets dst to the kernel values, with Bias, of n dense rows.
+// fromPanels sets dst to the kernel values, with Bias, of n dense vectors and the panels.
 func (b *Basis) fromPanels(dst []float32, ld int, x []float32, n, from, to int) {
 	if work := b.Work(n * (to - from)); par.Pays(work) {
 		first := from / vec.Width * vec.Width // pieces are whole panels
@@ -210,7 +210,7 @@ func (b *Basis) packedPiece(dst []float32, ld int, x []float32, n, from, to int)
 	b.addBias(dst, ld, n, to-from)
 }
 
-// Work returns roughly how many nanoseconds n kernel values take, for par.Split.
+// Work estimates how many nanoseconds n kernel values take, for par.Split.
 func (b *Basis) Work(n int) float64 {
 	if b.rows != nil {
 		return 2 * float64(n) // at least
@@ -218,8 +218,8 @@ func (b *Basis) Work(n int) float64 {
 	return float64(n) * (0.5 + float64(b.panels.Dim())/25)
 }
 
-// Values is Block with scratch memory of the caller, which makes it safe for
-// concurrent use. It returns the scratch, grown.
+// Values is Block with the caller's scratch memory, which makes it safe for concurrent
+// use. It returns the scratch, grown if necessary.
 func (b *Basis) Values(scratch, dst []float32, ld int, xs []stream.Vec, from, to int) []float32 {
 	if b.rows != nil {
 		b.sparse(dst, ld, len(xs), func(r int) stream.Vec { return xs[r] }, from, to)
@@ -253,9 +253,9 @@ func inside(x stream.Vec, d int) stream.Vec {
 	return stream.Vec{Idx: x.Idx[:n], Val: x.Val[:n]}
 }
 
-// outside adds the features of x that no point has to a row of kernel values
-// computed without them. They add equally to the distance from every point, so the
-// row is multiplied by one factor; inner products do not depend on them.
+// outside adds the effect of the features of x that no point has to a row of kernel
+// values computed without them. They add equally to the distance from every point, so
+// the row is multiplied by one factor; inner products do not depend on them.
 func (b *Basis) outside(row []float32, x stream.Vec) {
 	out := x.Val[len(inside(x, b.panels.Dim()).Val):]
 	var s float64
@@ -302,8 +302,8 @@ func grow(s []float32, n int) []float32 {
 	return s[:n]
 }
 
-// Numbers returns how many numbers describe the points: their features or, for
-// sparse rows, indices and values.
+// Numbers returns how many numbers describe the points: their features or, in sparse
+// rows, their indices and values.
 func (b *Basis) Numbers() int {
 	if b.rows != nil {
 		return 2 * b.rows.nonzeros()
@@ -375,9 +375,9 @@ func (b *Basis) Fields(f *state.Fields) {
 	}
 }
 
-// InPlanes returns b in the form for publishing, in which points with all their features
-// are written byte by byte: the lowest bytes of all values, feature by feature, and so on.
-// The highest bytes of a feature are much alike, which compression takes advantage of.
+// InPlanes returns b in the form for publishing, in which Fields writes dense points in
+// byte planes: first the lowest bytes of all values, feature by feature, and so on. The
+// highest bytes of a feature are much alike, which helps compression.
 func (b *Basis) InPlanes() *Basis {
 	c := *b
 	c.planes = true
@@ -413,11 +413,11 @@ func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 	}
 }
 
-// planeFields describes the values of n points by bytes: byte k of value j of point i is
-// at (k·dim + j)·n + i.
+// planeFields describes the values of n points in byte planes: byte k of value j of point
+// i is at (k·dim + j)·n + i.
 func planeFields(f *state.Fields, val *[]float32, n int) {
 	data := make([]byte, 4*len(*val))
-	n = max(n, 1) // the caller refuses other claims
+	n = max(n, 1) // the caller rejects any other n
 	each := func(do func(v, at int, shift uint)) {
 		dim := len(data) / 4 / n
 		for at := range 4 * dim * n {

@@ -5,8 +5,8 @@ import "encoding/binary"
 // bitWriter appends numbers of any bit width to bytes, lowest bit first.
 type bitWriter struct {
 	out  []byte
-	room uint64 // bits to be written
-	used uint   // their number, below 32
+	room uint64 // bits not yet in out
+	used uint   // number of bits in room, below 32
 }
 
 func (w *bitWriter) put(v uint32, width uint) {
@@ -18,8 +18,8 @@ func (w *bitWriter) put(v uint32, width uint) {
 }
 
 // gap writes v in Rice coding: v>>low ones, a zero, and the low bits of v. Gaps
-// between nonzeros are roughly geometrically distributed, for which Rice codes are
-// close to optimal.
+// between nonzeros are roughly geometric, and Rice codes are close to optimal for
+// this distribution.
 func (w *bitWriter) gap(v uint32, low uint) {
 	for range v >> low {
 		w.put(1, 1)

@@ -21,7 +21,7 @@ type Compiled struct {
 	coef     []float64
 	offset   float64
 	score    *vec.Score
-	constant float64   // added to each of its decisions
+	constant float64   // added to each decision of score
 	batches  sync.Pool // of *scoreBatch
 }
 
@@ -88,7 +88,7 @@ func (s *Compiled) Decide(dst []float64, xs []stream.Vec) {
 		for k, i := range b.othersAt {
 			dst[i] = f[k]
 		}
-		clear(b.others) // or what they point to would stay alive
+		clear(b.others) // so that the vectors can be freed
 		b.others, b.othersAt = b.others[:0], b.othersAt[:0]
 	}
 }

@@ -8,14 +8,14 @@ import (
 )
 
 // csr is a list of sparse rows. Kernel values in this layout are computed from
-// inner products and norms with float64 sums, whose cancellation hides no
-// difference that float32 features can express.
+// inner products and norms with float64 sums. Their cancellation hides no difference
+// that float32 features can express.
 type csr struct {
 	dim  int
 	rows []extent // position of each row in idx and val, in any order and with gaps
 	idx  []int32
 	val  []float32
-	used int       // number of elements of idx and val that belong to rows
+	used int       // number of elements of idx that belong to rows
 	sq   []float64 // squared norm of each row
 
 	post postings
@@ -102,15 +102,15 @@ func (c *csr) set(i int, x stream.Vec) {
 	x = c.row(i)
 	c.sq[i] = squaredNorm(x)
 	c.post.insert(int32(i), x)
-	// A replaced row is appended, which leaves a gap. Close the gaps once they are
-	// a quarter of the elements in use: amortised, each element is moved a constant
+	// The new row is appended, and the old one leaves a gap. Close the gaps once they
+	// are a quarter of the elements in use: amortised, each element is moved a constant
 	// number of times.
 	if len(c.idx)-c.used > c.used/gapShare {
 		c.close()
 	}
 }
 
-// close sorts the rows by position and closes the gaps.
+// close copies the rows in order, without gaps.
 func (c *csr) close() {
 	idx, val := make([]int32, 0, c.used+c.used/gapShare), make([]float32, 0, c.used+c.used/gapShare)
 	for i, e := range c.rows {
@@ -133,8 +133,8 @@ func (o *ordered) append(x stream.Vec) {
 	o.end = append(o.end, int32(len(o.idx)))
 }
 
-// nonzeros appends the features of x, for a dense x only the nonzero ones. Negative
-// zero counts as nonzero, since its bits differ from those of 0.
+// nonzeros appends the features of x, or only the nonzero ones of a dense x. Negative
+// zero counts as nonzero, since its bits differ from 0.
 func nonzeros(idx []int32, val []float32, x stream.Vec) ([]int32, []float32) {
 	if x.Idx != nil {
 		return append(idx, x.Idx...), append(val, x.Val...)

@@ -38,7 +38,7 @@ func (b *Basis) decideSome(dst []float64, xs []stream.Vec, coef []float64, offse
 	w := decidePool.Get().(*decideScratch)
 	defer decidePool.Put(w)
 	for len(xs) > 0 {
-		// Consecutive vectors whose kernel values are computed by the same code.
+		// Take consecutive vectors whose kernel values are computed by the same code.
 		packed := b.usesPanels(xs[0])
 		n := 1
 		for n < min(len(xs), decideRows) && b.usesPanels(xs[n]) == packed {

@@ -16,8 +16,8 @@ const Warmup = 128
 const gammaPoints = 512
 
 // AutoGamma returns 1/median of the squared distances (l1 distances if l1 is set)
-// between the first points of xs. Pairs of equal points are ignored; if there are
-// no others it returns 1.
+// between the first points of xs. It ignores pairs of equal points, and returns 1 if
+// there are no other pairs.
 func AutoGamma(xs []stream.Vec, l1 bool) float64 {
 	xs = xs[:min(len(xs), gammaPoints)]
 	ds := make([]float64, 0, len(xs)*max(len(xs)-1, 0)/2)
@@ -29,8 +29,8 @@ func AutoGamma(xs []stream.Vec, l1 bool) float64 {
 	return inverseMedian(ds)
 }
 
-// SampledGamma is AutoGamma for the squared distances of so many pairs from all of
-// xs, drawn by seed, or of all pairs if there are no more than that.
+// SampledGamma is AutoGamma for the squared distances of the given number of random
+// pairs from all of xs, drawn by seed. If xs is small, it uses all pairs.
 func SampledGamma(xs []stream.Vec, pairs int, seed uint64) float64 {
 	n := len(xs)
 	if n <= gammaPoints && n*(n-1)/2 <= pairs {

@@ -13,22 +13,20 @@ import (
 )
 
 // Coded points take as few bits as the values of their features need, without loss.
-// Each feature is a column: if it has few different values, they are in a list and
-// a point stores an index; if all values are multiples of a power of two, it stores
-// the multiple; otherwise it stores the float32. If most features are 0, a point
-// lists its nonzero ones. This suits the data that kernel models are made of:
-// counts, one-hot codes, pixels and rounded measurements need far fewer than 32
-// bits.
+// Each feature is a column. If a column has few different values, they are in a list
+// and a point stores an index; if all values are multiples of a power of two, a point
+// stores the multiple; otherwise it stores the float32. If most features are 0, a
+// point lists its nonzero features. This suits the usual data of kernel models:
+// counts, one-hot codes, pixels and rounded measurements need far fewer than 32 bits.
 
 const (
-	packFeatures = 1 << 16 // a column's description takes 7 bytes, so there is a limit
+	packFeatures = 1 << 16 // most columns; each description takes 7 bytes
 	listMost     = 1 << 10 // largest list of values
-	gapsMost     = 16
-	gapsSparse   = 3 // smallest parameter for points in sparse rows, where a feature then takes at least 4 bits
+	gapsMost     = 16      // largest Rice parameter
+	gapsSparse   = 3       // smallest Rice parameter for sparse rows: a feature takes at least 4 bits
 )
 
-// Values of column.exp besides the exponents of a grid, which are from −126−23 to
-// 127.
+// Values of column.exp other than the exponents of a grid, which are −126−23 to 127.
 const (
 	asList  = int16(0x7fff)
 	asFloat = int16(0x7ffe)
@@ -38,7 +36,7 @@ const (
 type column struct {
 	width uint8 // bits of a code
 	// Code c stands for (base+c)·2^exp, for entry base+c of the list of values, or
-	// for the float32 with bits c.
+	// for the float32 whose bits are c.
 	exp  int16
 	base int32
 	size int32 // size of the list; used only for writing
@@ -138,14 +136,14 @@ func (b *Basis) pack() *coded {
 		}
 		by[g].add(all.val[k])
 	}
-	// First with lists of nonzeros: the columns then describe only nonzero values.
+	// First code lists of nonzeros: the columns then describe only nonzero values.
 	best := choose(by)
 	if b.rows != nil {
 		best.gaps = gapsSparse
 	}
 	size := best.plan(&all, dim)
-	// Then, unless most features are 0 in any case, with all features of each
-	// point: zeros become values like others.
+	// Then, unless nearly all features are 0, code all features of each point: zeros
+	// become ordinary values.
 	if b.rows == nil && 2*len(all.val) > dim*n/8 {
 		for g := range by {
 			if by[g] == nil {
@@ -172,8 +170,8 @@ func (b *Basis) pack() *coded {
 	return best
 }
 
-// choose decides how to code each column: with a list of its own or with one that
-// all columns share, whichever is shorter in total.
+// choose decides how to code each column. Lists are either one per column or one for
+// all columns, whichever is shorter in total.
 func choose(by []*columnStats) *coded {
 	union := map[uint32]struct{}{}
 	for _, c := range by {
@@ -187,8 +185,8 @@ func choose(by []*columnStats) *coded {
 			union = nil
 		}
 	}
-	// Pixels or counts share few values between all features: one common list may
-	// be shorter than a list for each.
+	// Pixels or counts have few values in all features together: one common list may
+	// be shorter than a list for each feature.
 	own, ownBits := &coded{}, 0
 	common, commonBits := &coded{}, 32*len(union)
 	if union != nil {
@@ -236,8 +234,8 @@ func listed(set map[uint32]struct{}) []float32 {
 
 func byBits(a, b float32) int { return cmp.Compare(math.Float32bits(a), math.Float32bits(b)) }
 
-// plan chooses how gaps and numbers of features are coded, and returns the
-// approximate size in bytes.
+// plan chooses the codes for gaps and for numbers of features, and returns the
+// approximate size of the points in bytes.
 func (p *coded) plan(all *ordered, dim int) int {
 	n, most, total := len(all.end), 0, 4*len(p.values)
 	var low [gapsMost + 1]int
@@ -257,9 +255,9 @@ func (p *coded) plan(all *ordered, dim int) int {
 	for k := range low { // the end of each gap, and its low bits
 		low[k] += len(all.idx) * (1 + k)
 	}
-	// The sizes for all Rice parameters have been counted; take the best. Sparse
-	// points keep the smallest one allowed, which bounds the features that a
-	// hostile byte can claim.
+	// low has the size for each Rice parameter; take the best. Sparse points start at
+	// the smallest parameter allowed, which bounds the features that a hostile byte can
+	// claim.
 	for k := p.gaps; k <= gapsMost; k++ {
 		if low[k] < low[p.gaps] {
 			p.gaps = k
@@ -318,8 +316,8 @@ func (p *coded) put(w *bitWriter, c column, v float32) {
 
 var errPacked = errors.New("the points cannot be read")
 
-// PackedFields is Fields in fewer bytes, for Packable points. It loses no bit. n is
-// the number of points.
+// PackedFields is Fields in fewer bytes, for Packable points, without loss. n is the
+// number of points.
 func (b *Basis) PackedFields(f *state.Fields, n int) {
 	p, dim, sparse := &coded{}, b.Dim(), b.rows != nil
 	if !f.Decoding() {
@@ -345,8 +343,8 @@ func (b *Basis) PackedFields(f *state.Fields, n int) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	// The bytes may come from anybody. Everything that an allocation depends on is
-	// checked before it is made.
+	// The bytes are untrusted. Everything that an allocation depends on is checked
+	// before the allocation.
 	if dim < 1 || dim > packFeatures || len(widths) != dim || len(exps) != 2*dim || len(bases) != dim || n < 1 ||
 		!sparse && dim > denseLimit || p.gaps < -1 || p.gaps > gapsMost || p.count < 0 || p.count > 31 || sparse && p.gaps < gapsSparse {
 		f.Fail("dim", errPacked)
@@ -362,7 +360,7 @@ func (b *Basis) PackedFields(f *state.Fields, n int) {
 		}
 		p.columns, total = append(p.columns, c), total+int(w)
 	}
-	// n is claimed by the caller's state: each point must be backed by bytes.
+	// n comes from the untrusted state: each point must be backed by bytes.
 	if least := (total + 7) / 8; p.gaps < 0 && (least == 0 || len(p.bytes)/least != n) || len(p.bytes) < n {
 		f.Fail("bits", errPacked)
 		return
@@ -370,7 +368,7 @@ func (b *Basis) PackedFields(f *state.Fields, n int) {
 	f.Fail("bits", b.unpack(p, n, dim, sparse))
 }
 
-// unpack sets the points to those of p.
+// unpack sets the points of b to the decoded points of p.
 func (b *Basis) unpack(p *coded, n, dim int, sparse bool) error {
 	if sparse {
 		b.rows, b.panels = newCSR(dim), nil

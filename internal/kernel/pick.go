@@ -6,8 +6,8 @@ type Part struct {
 	Idx   []int32 // ascending
 }
 
-// part is a subset of the rows of a csr: from ≤ i < to are their numbers in the
-// whole.
+// part is a subset of the rows of a csr. They are rows from ≤ i < to of the combined
+// list.
 type part struct {
 	of       *csr
 	pick     []int32
@@ -15,9 +15,9 @@ type part struct {
 }
 
 // Pick sets b to the points of the parts, one part after the other, in the layout
-// of the first part, reusing b's memory. It is valid until one of the parts
-// changes: sparse rows are not copied, because building inverted lists of them
-// takes longer than a pass over them.
+// of the first part, reusing b's memory. It is valid until one of the parts changes:
+// sparse rows are not copied, because building their inverted lists takes longer than
+// a pass over them.
 func (b *Basis) Pick(parts ...Part) {
 	sparse, dim := true, 0
 	for _, p := range parts {
@@ -53,7 +53,7 @@ func (b *Basis) appendFrom(p Part) {
 	}
 }
 
-// own copies rows that belong to others.
+// own copies rows that belong to other lists.
 func (b *Basis) own() {
 	if b.rows == nil || b.rows.parts == nil {
 		return

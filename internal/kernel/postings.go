@@ -16,19 +16,19 @@ type posting struct {
 
 // postings is an inverted index: for each feature, the rows that have it, in
 // ascending order. Inner products with all rows then take as many operations as
-// there are shared features, a small part of what sparse rows contain. It is a map
-// because an open feature space may have any index.
+// there are shared features, a small part of the nonzeros. It is a map because an
+// open feature space may have any index.
 type postings map[int32]*rowList
 
-// rowList is the list of a feature. at[k] is the position of the first row from
-// k·stride on, as far as there are any.
+// rowList is the list of a feature. at[k] is the position in all of the first row ≥
+// k·stride. at may be shorter than the rows require.
 type rowList struct {
 	all []posting
 	at  []int32
 }
 
-// stride is the number of rows between entries of at: 4 bytes per stride rows save
-// most of the search in the list.
+// stride is the number of rows between entries of at. For 4 bytes per stride rows,
+// they save most of the search in the list.
 const stride = 1024
 
 func (p postings) add(row int32, x stream.Vec) {
@@ -47,7 +47,7 @@ func (p postings) add(row int32, x stream.Vec) {
 	}
 }
 
-// insert is add for a row that precedes others.
+// insert is add for a row that need not be the last.
 func (p postings) insert(row int32, x stream.Vec) {
 	for k, g := range x.Idx {
 		l := p[g]
@@ -78,14 +78,14 @@ func (p postings) remove(row int32, x stream.Vec) {
 	}
 }
 
-// move shifts the sections after one by d elements.
+// move shifts the starts of the sections after the given one by d elements.
 func (l *rowList) move(section int, d int32) {
 	for k := section + 1; k < len(l.at); k++ {
 		l.at[k] += d
 	}
 }
 
-// place returns the position in the list of the first row from row on.
+// place returns the position in the list of the first entry whose row is at least row.
 func (l *rowList) place(row int) int {
 	k := row / stride
 	if k >= len(l.at) {
@@ -103,8 +103,8 @@ func (l *rowList) place(row int) int {
 }
 
 // dots adds Σ_g x_g z_g to dst[j] for each row z = from+j, feature by feature in
-// ascending order. That is the order in which the row itself would be summed, so
-// both have the same bits.
+// ascending order. A sum over the row itself would use the same order, so both have the
+// same bits.
 func (p postings) dots(dst []float64, x stream.Vec, from int) {
 	end := from + len(dst)
 	for k, v := range x.Val {
@@ -130,7 +130,7 @@ func (p postings) dots(dst []float64, x stream.Vec, from int) {
 const overlapFactor = 20
 
 // SparsePays reports whether the sparse layout is faster for kernel values between
-// vectors like xs: whether two of them share few of many features.
+// vectors like xs, which is the case if two of them share few of many features.
 func SparsePays(f Func, xs []stream.Vec) bool {
 	if f.Kind == vec.Laplacian || len(xs) == 0 {
 		return false
@@ -185,11 +185,11 @@ func (c *csr) kernelRow(dst []float32, f Func, x stream.Vec, from int) {
 const section = 4 * stride
 
 // sums sets dst[j] to the inner product of x and row from+j or, if pick is not nil,
-// row pick[j] (ascending); or to their squared distance.
+// row pick[j] (ascending). If distance is set, it is their squared distance instead.
 func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []int32) {
 	sq := squaredNorm(x)
-	// Process the rows in sections whose sums stay in the first-level cache,
-	// feature by feature.
+	// Process the rows in sections, feature by feature, so that the sums stay in the
+	// first-level cache.
 	var dots [section]float64
 	for len(dst) > 0 {
 		n := min(section, len(dst))
@@ -230,7 +230,7 @@ func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []
 // squaredDistance returns the squared distance of two points from their squared
 // norms and inner product.
 func squaredDistance(x, z, dot float64) float64 {
-	// An if instead of max, which would also test for NaN.
+	// Not max, which would also test for NaN.
 	d := x + z - 2*dot
 	if d < 0 {
 		return 0

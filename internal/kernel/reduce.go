@@ -32,16 +32,16 @@ import (
 //
 //	|f(z_j) − f'(z_j)| ≤ tol  at every point z_j
 //
-// for f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, whose values at the points are
-// scores. near is the largest such difference. An expansion's points are where its
-// decisions are close to 0; at other points from the same source the largest
-// difference is of the same size, at most twice as large on public data. ok is
-// false if no such set of at most most points is found; Reduce tries to notice
-// early that there is none. The new Basis has no Bias.
+// for f(x) = Σ_i coef[i]·K(z_i,x), K without Bias; scores has its values at the points.
+// near is the largest such difference. The points of an expansion are where its
+// decisions are close to 0. At other points from the same source the largest difference
+// is of the same size, at most twice as large on public data. ok is false if no such
+// set of at most most points is found; Reduce tries to detect this early. The new Basis
+// has no Bias.
 //
-// The cost is that of the kernel values between all points and the chosen ones, in
-// float64, plus about Len·most²/2 operations. Giving up after a probe of some of
-// the points is cheaper. Reduce is a function of its arguments alone.
+// The cost is the kernel values between all points and the chosen ones, in float64,
+// plus about Len·most²/2 operations. Giving up after a probe of some of the points is
+// cheaper. Reduce is a function of its arguments alone.
 func Reduce(b *Basis, coef, scores []float64, tol float64, most int) (points *Basis, reduced []float64, near float64, ok bool) {
 	most = min(most, b.Len())
 	b.own()
@@ -75,33 +75,33 @@ func Reduce(b *Basis, coef, scores []float64, tol float64, most int) (points *Ba
 		if near <= tol {
 			return points, reduced, near, true
 		}
-		// Rounding got in the way that only shows in the final coefficients: aim
-		// lower.
+		// Rounding errors that show only in the final coefficients exceeded the
+		// tolerance: aim lower.
 		aim *= 0.9
 	}
 	return nil, nil, 0, false
 }
 
 const (
-	probePoints = 1024 // points of the probe, at most: a few steps on them show how fast f−f' falls
+	probePoints = 1024 // most points of the probe: a few steps on them show how fast f−f' falls
 	probeSteps  = 64
-	probeSlack  = 2   // less than slack, as f' approaches f sooner among few points
+	probeSlack  = 2   // less than slack, because f' approaches f sooner among few points
 	slack       = 2.5 // see run; once f is known everywhere, continuing is cheap
 
 	batchSteps  = 8       // most pivots chosen between two passes over the factor
-	batchList   = 64      // number of points among which they are chosen
+	batchList   = 64      // number of points that pivots are chosen from
 	chunk       = 256     // rows of the factor that pass through the first-level cache together
 	independent = 0x1p-34 // smallest d_j/K(z_j,z_j) of a pivot
 )
 
-// doubt excludes points with a d_j so small that r_j²/d_j is mostly the rounding of
-// scores computed in float32. Such pivots make f' worse.
+// doubt penalises points whose d_j is so small that r_j²/d_j is mostly rounding errors
+// of the float32 scores. Such pivots make f' worse.
 const doubt = 0x1p-10
 
 // greedy selects points from a Basis.
 type greedy struct {
 	basis *Basis    // the candidates
-	all   bool      // they are all points, not a probe
+	all   bool      // the candidates are all points, not a probe
 	diag  []float64 // K(z_j,z_j)
 	f     []float64 // f(z_j)
 	d, r  []float64
@@ -160,13 +160,13 @@ func (g *greedy) start() {
 	g.d, g.r = slices.Clone(g.diag), slices.Clone(g.f)
 }
 
-// run adds points until the tolerance is met, and reports whether it is. It gives
-// up after steps of them. It also gives up, and sets hopeless, if the decay seen so
+// run adds points until the tolerance is met, and reports whether it is. It gives up
+// once there are steps points. It also gives up, and sets hopeless, if the decay so
 // far, with its rate multiplied by slack, would not meet the tolerance within most
 // points.
 func (g *greedy) run(tol float64, steps, most int, slack float64) bool {
 	value := g.measure()
-	first := min(steps, 2*probeSteps) // when to look at the decay
+	first := min(steps, 2*probeSteps) // number of points from which the decay is checked
 	for value > tol && len(g.pivots) < steps {
 		before := len(g.factor)
 		chosen, columns := g.batch(min(max(1, min(batchSteps, before/16)), steps-before))
@@ -203,8 +203,8 @@ func (g *greedy) run(tol float64, steps, most int, slack float64) bool {
 	return value <= tol
 }
 
-// measure returns the largest |f−f'| at the points, and records the mean square,
-// which falls more steadily.
+// measure returns the largest |f−f'| at the points, and records the root of the sum of
+// squares, which falls more steadily.
 func (g *greedy) measure() float64 {
 	near := 0.0
 	for _, v := range g.r {
@@ -214,10 +214,10 @@ func (g *greedy) measure() float64 {
 	return near
 }
 
-// batch chooses up to n pivots and returns them with their kernel columns, minus
-// the part in the span of earlier pivots and unscaled. It chooses among the best
-// points of as many parts of the sample, exactly as if there were no others, so
-// that one pass over the factor serves n columns.
+// batch chooses up to n pivots and returns them with their kernel columns, unscaled and
+// minus the part in the span of earlier pivots. It splits the points into batchList
+// parts and chooses among the best point of each part, exactly as if there were no
+// others, so that one pass over the factor serves n columns.
 func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 	total, old := len(g.d), len(g.factor)
 	var list []int32
@@ -277,7 +277,7 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 		}
 		d[at], r[at] = 0, 0
 	}
-	c := make([]float64, len(places)*old) // of the columns
+	c := make([]float64, len(places)*old) // factors for each column
 	for b, k := range places {
 		for q := range old {
 			c[b*old+q] = -part[q*w+k]
@@ -296,8 +296,8 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 	return chosen, columns
 }
 
-// gain returns by how much point j lowers ‖f−f'‖², 0 if it is in the span as far as
-// rounding lets one tell.
+// gain returns how much point j lowers ‖f−f'‖², or 0 if the point is in the span up to
+// rounding.
 func (g *greedy) gain(r, d float64, j int) float64 {
 	if d > float64(independent*g.diag[j]) {
 		return float64(r*r) / (d + float64(doubt*g.diag[j]))
@@ -305,8 +305,8 @@ func (g *greedy) gain(r, d float64, j int) float64 {
 	return 0
 }
 
-// add makes p a pivot. Its column still contains the part in the span of the pivots
-// from number before on, which are of the same batch.
+// add makes p a pivot. Its column still contains the part in the span of the earlier
+// pivots of the same batch, which are the pivots from number before on.
 func (g *greedy) add(p int32, column []float64, before int) {
 	l := slices.Clone(column)
 	for _, q := range g.factor[before:] {
@@ -326,8 +326,8 @@ func (g *greedy) add(p int32, column []float64, before int) {
 	}
 }
 
-// finish returns f' over the pivots and the largest |f−f'| at the points,
-// recomputed with the final coefficients.
+// finish returns f' as an expansion over the pivots, and the largest |f−f'| at the
+// points, recomputed with the final coefficients.
 func (g *greedy) finish() (points *Basis, coef []float64, near float64) {
 	m, n := len(g.pivots), len(g.f)
 	beta := slices.Clone(g.c)

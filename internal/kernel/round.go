@@ -14,14 +14,14 @@ import (
 //
 //	|f(x) − f'(x)| = |⟨f−f', K(x,·)⟩| ≤ ‖f−f'‖ √K(x,x) = ‖f−f'‖
 //
-// with the kernel exp(−γ‖x−z‖²), for which K(x,x) = 1, and that norm is a double
-// sum over both sets of points. Without more knowledge of x the bound is the best
-// possible: some function of that norm attains it.
+// with the kernel exp(−γ‖x−z‖²), where K(x,x) = 1. The norm is a double sum over
+// both sets of points. Without more knowledge of x the bound is the best possible:
+// some function with this norm attains it.
 
 const (
 	roundMost = 6144 // most points: the factor takes n²/2 numbers and n³/3 operations
-	roundFew  = 256  // a feature with so few values, at most a quarter of the points, keeps them
-	roundBits = 20   // at most; a float32 has no more to give
+	roundFew  = 256  // a feature with at most so many values, or n/4, is not rounded
+	roundBits = 20   // most bits of a value; more would not help a float32
 )
 
 // Round returns n rounded points with coefficients such that
@@ -31,9 +31,9 @@ const (
 // for f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, in exact arithmetic. The
 // rounding of decisions in float32 comes on top, for f' as for f. Coefficients are
 // float32. The grid is the coarsest one found that satisfies this. ok is false for
-// other kernels (for that of ‖x−z‖₁, which has a kink, the norm falls only with the
-// root of the distance that points move), for sparse points, for too many points,
-// or if no feature has many values. The new Basis has no Bias.
+// kernels other than RBF (the Laplacian kernel has a kink, so the norm falls only with
+// the root of the distance that points move), for sparse points, for too many points,
+// if no feature has many values, or if no grid is found. The new Basis has no Bias.
 //
 // The cost is about n³ operations. Round is a function of its arguments alone.
 func Round(b *Basis, coef []float64, most float64) (points *Basis, rounded []float64, bound float64, ok bool) {
@@ -68,7 +68,7 @@ type rounding struct {
 	basis   *Basis // without Bias
 	coef    []float64
 	many    []bool  // features to round
-	largest float64 // their largest value
+	largest float64 // largest absolute value of the features to round
 	bits    int     // bits of the best grid so far
 	scratch []float32
 	row     []float64
@@ -102,9 +102,9 @@ func newRounding(b *Basis, coef []float64) *rounding {
 	return r
 }
 
-// try rounds to the grid in which the largest value takes bits bits, including the
-// sign. It returns the points, the coefficients and the bound, which is infinite if
-// no projection is found.
+// try rounds to the grid in which the largest value takes the given number of bits,
+// including the sign. It returns the points, the coefficients and the bound, which is
+// infinite if no projection is found.
 func (r *rounding) try(bits int) (points *Basis, coef []float64, bound float64) {
 	n, dim := r.basis.Len(), r.basis.Dim()
 	_, e := math.Frexp(r.largest)
@@ -137,8 +137,8 @@ func (r *rounding) try(bits int) (points *Basis, coef []float64, bound float64) 
 	return points, coef, r.norm(both, coef)
 }
 
-// project returns the coefficients of the projection on the rounded points, those
-// of both from n on, as float32; nil if it is not found.
+// project returns the coefficients of the projection, as float32, or nil if it is not
+// found. The rounded points are the points of both from n on.
 func (r *rounding) project(both *Basis) []float64 {
 	n := r.basis.Len()
 	from := n / vec.Width * vec.Width
@@ -146,8 +146,8 @@ func (r *rounding) project(both *Basis) []float64 {
 		r.scratch = both.wide(r.scratch, r.row, i, from)
 		return r.row[n-from:][:n]
 	}
-	// The residual of f when the rounded points have the old coefficients, and the
-	// matrix of the rounded points below its diagonal.
+	// left is the residual of f if the rounded points have the old coefficients, factor
+	// the lower half of the kernel matrix of the rounded points.
 	left := make([]float64, n)
 	for i, a := range r.coef {
 		vec.Axpy64(a, values(i), left)
@@ -181,15 +181,15 @@ func (r *rounding) project(both *Basis) []float64 {
 	return left
 }
 
-// ridge keeps coinciding points from making the matrix singular. It has no visible
-// effect on the bound.
+// ridge is added to the diagonal, so that coinciding points do not make the matrix
+// singular. It has no visible effect on the bound.
 const ridge = 0x1p-33
 
-// together is the number of rows of the factor that an earlier row is applied to at
-// a time.
+// together is the number of rows of the factor that each earlier row is applied to at
+// once.
 const together = 32
 
-// cholesky replaces the lower part of a matrix by its Cholesky factor.
+// cholesky replaces the lower half of a positive definite matrix with its Cholesky factor.
 func cholesky(a [][]float64) bool {
 	for from := 0; from < len(a); from += together {
 		rows := a[from:min(from+together, len(a))]
@@ -229,7 +229,7 @@ func (r *rounding) norm(both *Basis, coef []float64) float64 {
 	for i, v := range c {
 		abs[i] = math.Abs(v)
 	}
-	lost := 0.0 // rounding errors of the additions to square, as far as they are known
+	lost := 0.0 // the known rounding errors of the additions to square
 	for i, v := range c {
 		from := i / vec.Width * vec.Width
 		r.scratch = both.wide(r.scratch, r.row, i, from)
@@ -250,15 +250,15 @@ func (r *rounding) norm(both *Basis, coef []float64) float64 {
 			steps++
 		}
 	}
-	// Errors from: the products and sums within a piece, which vec.Dot64 adds up in
-	// 32 lanes; the additions to lost; and the kernel values, that is, a sum of dim
-	// squared differences times gamma, which changes a value by at most 1/e of its
-	// relative error, and an exponential.
+	// Errors come from: the products and sums within a piece, which vec.Dot64 adds up in
+	// 32 lanes; the additions to lost; and the kernel values. A kernel value is a sum of
+	// dim squared differences times gamma, whose relative error changes the value by at
+	// most 1/e of it, and an exponential.
 	errors := float64(mass*u) * (pieces/32 + 12)
 	errors += float64(mass*u) * float64(4*steps*u)
 	errors += float64(float64(size*size)*u) * (0.37*float64(both.Dim()+6) + 8)
 	return float64(math.Sqrt(max(square+lost, 0)+1.01*errors) * (1 + 0x1p-40))
 }
 
-// pieces is the number of terms in a piece, whose sum is rounded as it is computed.
+// pieces is the number of terms in a piece, which vec.Dot64 sums with plain rounding.
 const pieces = 256

@@ -4,7 +4,7 @@ import "github.com/streamsvm/streamsvm/internal/vec"
 
 // wide sets dst[j-from] = K(point i, point j), without Bias and in float64, for
 // from ≤ j < Len. from is a multiple of vec.Width, and dst has room for whole
-// panels. It returns the caller's scratch memory, grown.
+// panels. It returns the caller's scratch memory, grown if necessary.
 func (b *Basis) wide(scratch []float32, dst []float64, i, from int) []float32 {
 	if b.rows == nil {
 		scratch = grow(scratch, b.panels.Dim())

@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// bitFeatures is the largest number of features for which points are also kept as
+// bitFeatures is the largest number of features up to which points are also kept as
 // bits.
 const bitFeatures = 1024
 
@@ -19,20 +19,20 @@ const group = 8
 
 // bitset holds the points as bits, one per feature, as long as every feature of
 // every point is 0 or 1, as in one-hot coded nominal data. Squared distances and
-// inner products are then small integers, exact however they are computed, so that
-// a kernel value can be looked up in a table and has the bits that the layout of
-// the points would give. A row takes one exclusive or (or and) and one population
-// count per 64 features.
+// inner products are then small integers, exact however they are computed. So kernel
+// values can be looked up in a table, with the same bits as in either layout of the
+// points. Each value takes one exclusive or (or and) and one population count per 64
+// features.
 type bitset struct {
 	kernel kernel.Func
 	dim    int // features that fit into the words
 	// words holds the points in groups of eight: for each group the first word of
-	// each point, then the second word of each, and so on, so that a vector
-	// register takes one word of every point of a group.
+	// each point, then the second word of each, and so on, so that a vector register
+	// can hold one word of every point of a group.
 	words []uint64
-	odd   []bool // points that are not binary
-	odds  int
-	equal bool // sums are over shared features, not over differences
+	odd   []bool // odd[i]: point i is not binary
+	odds  int    // number of such points
+	equal bool   // sums are over shared features, not over differences
 	table [2 * bitFeatures]float32
 }
 
@@ -56,7 +56,7 @@ func (b *bitset) width() int { return (b.dim + 63) / 64 }
 // active reports whether rows can be computed from bits.
 func (b *bitset) active() bool { return b.odds == 0 && b.dim <= bitFeatures }
 
-// set stores point i, which is at most one beyond the last.
+// set replaces point i, or appends it if i is the number of points.
 func (b *bitset) set(i int, x stream.Vec) {
 	if i == len(b.odd) {
 		b.odd = append(b.odd, true)
@@ -102,7 +102,7 @@ func (b *bitset) set(i int, x stream.Vec) {
 	}
 }
 
-// widen makes room for dim features, or gives up.
+// widen makes room for dim features, or drops the words if there are too many.
 func (b *bitset) widen(dim int) {
 	old := b.width()
 	b.dim = dim

@@ -6,16 +6,16 @@ import (
 	"github.com/streamsvm/streamsvm/internal/par"
 )
 
-// pageLen is the number of columns that Each hands out at a time. The corresponding
-// piece of a vector that rows are added to (16 KiB of float64) stays in the
-// first-level cache while the pieces of many rows stream past it.
+// pageLen is the number of columns that Each passes to visit at a time. Callers add
+// rows to a vector. A piece of pageLen float64 (16 KiB) of it stays in the first-level
+// cache while the pieces of many rows stream past.
 const pageLen = 2048
 
 // groupLen is the number of rows handled together.
 const groupLen = 64
 
-// member is a row of a group: its slot, or −1, and the first column that must be
-// computed.
+// member is a row of a group: its slot, or −1 if it is not cached, and the first column
+// that must be computed.
 type member struct {
 	slot int32
 	from int
@@ -30,7 +30,7 @@ func (c *Cache) Each(idx []int32, from, to int, keep bool, visit func(r, at int,
 	if from >= to {
 		return
 	}
-	// Rows that are not for this call give way to those that are.
+	// Mark the rows of this call as recently used, so that others are evicted first.
 	c.call++
 	for _, i := range idx {
 		if s := c.where[i] - 1; s >= 0 {
@@ -75,7 +75,7 @@ func (c *Cache) group(idx []int32, base, from, to int, keep bool, visit func(r, 
 	}
 }
 
-// visitWork is roughly how many nanoseconds it takes to process a value.
+// visitWork is roughly the time that visit takes per value, in nanoseconds.
 const visitWork = 0.2
 
 // page is scratch memory for the pages of a group.
@@ -87,8 +87,8 @@ type page struct {
 
 var pages = sync.Pool{New: func() any { return &page{block: make([]float32, groupLen*pageLen)} }}
 
-// admit looks up the rows of a group and makes room, up to column to, for those to
-// be kept.
+// admit looks up the rows of a group. It makes room for the rows to keep, up to column
+// to.
 func (c *Cache) admit(idx []int32, from, to int, keep bool) {
 	c.in = c.in[:0]
 	for _, i := range idx {

@@ -18,15 +18,15 @@ const Block = 24
 
 // Cache is an LRU cache of kernel matrix rows over the points of a Basis. It is
 // used in one of two ways. Row returns whole rows over points that may be replaced;
-// every change of a point must be announced. Each visits pieces of many rows over
-// points that are only appended and truncated.
+// every change of a point must be announced with Changed. Each visits pieces of many
+// rows over points that are only appended and truncated.
 //
 // The set of cached rows is part of the state, so that the number of kernel values
 // computed is the same after a restart. The values are not, since they can be
 // recomputed bit for bit. A row whose columns have changed since its last use is
 // updated at its next use.
 type Cache struct {
-	// Evals counts the kernel values computed. Callers add those that they compute
+	// Evals counts the kernel values computed. Callers add the values that they compute
 	// themselves.
 	Evals int64
 
@@ -34,7 +34,7 @@ type Cache struct {
 	bytes  int
 	sparse bool // layout of the points, which determines the last bits of values
 
-	// The directory: the cached rows, in a list from most to least recently used.
+	// The directory of cached rows, a list from most to least recently used.
 	slots      []slot
 	idle       []int32 // slots without a row
 	where      []int32 // where[i] is point i's slot plus 1, or 0
@@ -42,9 +42,9 @@ type Cache struct {
 	held       int
 	call       uint64 // counts the calls of Each
 
-	changed []uint64 // value of now when a point was last replaced
+	changed []uint64 // value of now when a point was last appended or replaced
 	now     uint64   // counts the rounds of changes
-	bits    *bitset  // nil before the first of these changes
+	bits    *bitset  // nil before the first call of Changed
 
 	// Scratch memory.
 	block []float32
@@ -56,12 +56,12 @@ type slot struct {
 	point      int32
 	prev, next int32
 	tick       uint64
-	call       uint64    // the last call of Each that it was for
+	call       uint64    // the last call of Each that used the row
 	k          []float32 // nil: not recomputed since a restart
 }
 
-// New returns a cache for the rows over b's points that takes up to bytes of
-// memory, or Block rows if that is more.
+// New returns a cache for the rows over b's points. It holds as many rows as fit into
+// the given number of bytes, but at least Block rows.
 func New(b *kernel.Basis, bytes int) *Cache {
 	return &Cache{basis: b, bytes: bytes, sparse: b.Sparse(), head: -1, tail: -1}
 }
@@ -72,7 +72,7 @@ func (c *Cache) Restart(b *kernel.Basis) {
 	c.basis, c.sparse = b, b.Sparse()
 }
 
-// Tick starts a round of changes: calls of Changed, then one of Sync. Rows used in
+// Tick starts a round of changes: calls of Changed, then a call of Sync. Rows used in
 // between count as up to date.
 func (c *Cache) Tick() { c.now++ }
 
@@ -117,8 +117,8 @@ func (c *Cache) Truncate(m int) {
 	}
 }
 
-// Direct reports whether rows are as cheap one at a time as in blocks, which is the
-// case while all points are binary. It depends on the points alone.
+// Direct reports whether computing rows one at a time is as cheap as in blocks. It is
+// while all points are binary. Direct depends on the points alone.
 func (c *Cache) Direct() bool { return c.bits != nil && c.bits.active() }
 
 // Has reports whether the row of point i is cached.
@@ -201,8 +201,8 @@ func (c *Cache) scratch(n int) {
 // limit returns the largest number of rows to cache.
 func (c *Cache) limit() int { return max(Block, c.bytes/max(4*c.basis.Len(), 1)) }
 
-// add makes an entry for a point that has none, evicting the least recently used
-// row if necessary. It returns −1 if the present call of Each is for that row, too.
+// add makes an entry for a point that has none, evicting the least recently used row
+// if necessary. If the present call of Each needs that row too, add returns −1.
 func (c *Cache) add(point int32) int32 {
 	var spare []float32
 	for limit := c.limit(); c.held >= limit; {
@@ -319,7 +319,7 @@ func (c *Cache) Fields(f *state.Fields) {
 	for i := range n {
 		c.bits.set(i, c.basis.Row(i))
 	}
-	// Earlier versions held more.
+	// Earlier versions held more rows.
 	for h := max(0, len(held)-c.limit()); h < len(held); h++ {
 		i := held[h]
 		if i < 0 || int(i) >= n || c.Has(i) {

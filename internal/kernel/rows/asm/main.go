@@ -1,6 +1,6 @@
-// Command asm generates the assembly of package rows. It is a module of its
-// own, so that the generator's dependencies stay out of the package's; run it
-// by go generate in the parent directory.
+// Command asm generates the assembly of package rows. It is a separate module, which
+// keeps the generator's dependencies out of the package. Run it with go generate in
+// the parent directory.
 package main
 
 import (
@@ -16,8 +16,8 @@ func main() {
 	Generate()
 }
 
-// lookup is the loop of bitset.row over whole blocks of eight points; the Go
-// code is its documentation.
+// lookup generates the loop of bitset.groupsGo over whole groups of eight points; the
+// Go code documents it.
 func lookup(name, what string, combine func(a Mem, w, v VecVirtual)) {
 	TEXT(name, NOSPLIT, "func(dst, table *float32, a, words *uint64, width, blocks int)")
 	Pragma("noescape")
@@ -48,7 +48,7 @@ func lookup(name, what string, combine func(a Mem, w, v VecVirtual)) {
 
 	all, values := K(), YMM()
 	KXNORB(all, all, all)
-	VXORPS(values, values, values) // a gather waits for what its target was
+	VXORPS(values, values, values) // otherwise the gather depends on the old value of its target
 	VGATHERQPS(Mem{Base: table, Index: sum, Scale: 4}, all, values)
 	VMOVUPS(values, Mem{Base: dst})
 	ADDQ(Imm(32), dst)
