@@ -1,7 +1,7 @@
 // Package algos defines the interface between a training loop and an online
-// learner: Learner, Model, Report, options, and how a learner is registered. Each
-// learner has a folder below this one; package registry lists them; package
-// algostest is the conformance suite that each of them must pass.
+// learner: Learner, Model, Report, options, and the registration of learners. Each
+// learner has a folder below this one. Package registry lists them, and package
+// algostest is the conformance suite that they must pass.
 //
 // docs/architecture.md shows how five rather different families of algorithms fit
 // this interface.
@@ -46,12 +46,12 @@ type Report struct {
 	// Certificate is an upper bound on Objective minus its minimum: a duality gap
 	// or its equivalent.
 	Certificate float64
-	// Sample is the number of examples held.
+	// Sample is the number of stored examples.
 	Sample int
 	// KernelEvals is the number of kernel values computed since the start, −1 for
 	// learners without a kernel.
 	KernelEvals int64
-	// Gauges are further figures, in a fixed order, named in snake case.
+	// Gauges are further measurements, in a fixed order, named in snake case.
 	Gauges []stream.Measure
 }
 
@@ -63,24 +63,24 @@ func NewReport() Report {
 
 // A Learner learns from a stream by reverse communication: it says how many
 // examples it needs, and the loop adds them and calls Step. So one loop does
-// ingest, evaluation, publishing and checkpoints for all learners. A learner that
-// embeds a buffer of package samplers, which decides what to keep, gets Add and
-// Need from it.
+// ingest, evaluation, publishing and checkpoints for all learners. Many learners
+// embed a buffer of package samplers, which decides which examples to keep and
+// implements Add and Need.
 //
 // A Learner's state is a function of its options, its seed and the sequence of Add,
 // Step and Finish calls. It does not depend on time, on GOMAXPROCS, or on how often
 // it was stored and restored. It is used by one goroutine at a time.
 type Learner interface {
 	// Add hands over one example. The learner owns its memory from then on, and
-	// does not modify it. Add never changes the model. An error refuses the example
-	// and leaves the state unchanged. Examples within the limits of Limited are
-	// never refused.
+	// does not modify it. Add never changes the model. If it returns an error, the
+	// example is refused and the state unchanged. Examples within the limits of
+	// Limited are never refused.
 	Add(x *stream.Example) (Fate, error)
 	// Need says when the next Step is due.
 	Need() Need
 	// Step does one unit of work. It is called only when Need().Fresh is 0.
-	// After ctx ends, Step either completes or returns ctx.Err() with the
-	// state as it was before. Any other error is final.
+	// After ctx ends, Step either completes or returns ctx.Err() and leaves the
+	// state unchanged. Any other error is final.
 	Step(ctx context.Context) (Report, error)
 	// Finish completes the work at the end of a bounded stream: it learns from
 	// pending examples and finishes the optimisation. Learning may continue
@@ -99,13 +99,13 @@ type Learner interface {
 }
 
 // A Sequential learner changes with every example. It accepts many at a time, and
-// returns for each what it predicted just before learning from it.
+// returns for each its prediction from just before learning from it.
 type Sequential interface {
 	Learner
-	// Follow does for each of xs in turn what Model().Decision (for a labelled
-	// example, the result goes to dst), Add and the Steps then due would do. It
-	// returns the number of examples learned from and the number of steps. With K >
-	// 2 classes dst has K numbers per example, as from Scorer.Scores.
+	// Follow is equivalent to calling, for each of xs in turn, Model().Decision, whose
+	// result goes to dst if the example is labelled, then Add and every Step that is
+	// due. It returns the number of examples learned from and the number of steps. With
+	// K > 2 classes dst has K numbers per example, as from Scorer.Scores.
 	Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error)
 }
 
@@ -120,13 +120,13 @@ type Passing interface {
 // A PendingScorer is a PendingPredictor for more than two classes.
 type PendingScorer interface {
 	Learner
-	// ScorePending sets dst to the scores of the classes; PredictPending returns the
-	// decision instead.
+	// ScorePending is like PredictPending, but sets dst to the scores of the classes
+	// instead of returning a decision.
 	ScorePending(dst []float64, x *stream.Example)
 }
 
-// A ClassAdder is a learner of more than two classes to which classes can be added.
-// All multi-class learners are, for streams whose classes are discovered.
+// A ClassAdder is a learner of more than two classes that accepts new classes. All
+// multi-class learners do, for streams whose classes are not known in advance.
 type ClassAdder interface {
 	Learner
 	// AddClass adds a class, with the next number. It changes the model: the score
@@ -135,16 +135,16 @@ type ClassAdder interface {
 	AddClass(ctx context.Context) error
 }
 
-// An Expecter is a two-class learner that does the end of a step on another processor.
+// An Expecter is a two-class learner that finishes a step in the background.
 type Expecter interface {
 	Learner
-	// Expect is called before Model, with the points that the model will score. Meanwhile
-	// the learner prepares for them. It changes no result.
+	// Expect is called before Model, with the points that the model will score. The
+	// learner prepares for them while the step finishes. It changes no result.
 	Expect(xs []stream.Vec)
 }
 
 // A CrossValidator is a two-class learner that can cross-validate several weights
-// of the losses more cheaply than by training anew for each fold and weight.
+// of the losses at a lower cost than training anew for each fold and weight.
 type CrossValidator interface {
 	// HeldOut cross-validates: for each value of the option c in cs, ascending, it
 	// returns the decisions at xs, all labelled, of models trained on the other
@@ -153,30 +153,29 @@ type CrossValidator interface {
 	HeldOut(xs []*stream.Example, fold []int, cs []float64) []float64
 }
 
-// A PendingPredictor adapts to its own prediction errors. With late labels it must use the
-// predictions that it made when the examples arrived, and so has to remember them.
+// A PendingPredictor adapts to its own prediction errors. With delayed labels it must use
+// the predictions that it made when the examples arrived, so it has to remember them.
 type PendingPredictor interface {
 	Learner
 	// PredictPending returns the present model's decision for an example that will be
-	// handed over later with the same Seq, with its label if that has come by then.
-	// The learner keeps the prediction until then, but not x, since the features
-	// may be scaled differently later on. PredictPending is called in the order in which
-	// the examples will be handed over, possibly not for all of them. The model
-	// does not change.
+	// added later with the same Seq, and with its label if it has arrived by then. The
+	// learner keeps the prediction until then, but not x, since the features may be
+	// scaled differently later on. PredictPending is called in the order in which the
+	// examples will be added, possibly not for all of them. The model does not change.
 	PredictPending(x *stream.Example) float64
 }
 
-// A Publisher publishes another model than its present one. Subscribers predict with a
-// version for as long as there is no newer one, and what predicts best at once need not
-// predict best then.
+// A Publisher publishes a model other than its present one. Subscribers use a version
+// until there is a newer one, and the model that predicts best now need not predict best
+// over all this time.
 type Publisher interface {
 	Learner
 	// Published returns a view of the model to publish, valid until the next Step or
 	// Finish.
 	Published() Model
-	// Calibrated reports whether decisions less shift, of both models, are log odds:
-	// logarithms of the probability of +1 divided by that of -1. With more than two
-	// classes it says whether the softmax of scores is the probabilities.
+	// Calibrated reports whether decisions of both models, minus shift, are log odds:
+	// log of P(+1)/P(−1). With more than two classes it reports whether the softmax of
+	// the scores gives the probabilities.
 	Calibrated() (shift float64, ok bool)
 }
 
@@ -215,15 +214,15 @@ type Info struct {
 type Model interface {
 	// Decision returns f(x).
 	Decision(x stream.Vec) float64
-	// Decisions sets dst[i] = f(xs[i]), with the bits that Decision returns.
+	// Decisions sets dst[i] = f(xs[i]), with the same bits as Decision.
 	Decisions(dst []float64, xs []stream.Vec)
 	Info() Info
 	// AppendBinary appends everything that a predictor needs.
 	encoding.BinaryAppender
 }
 
-// A Scorer is a Model of more than two classes. The predicted class is the one with
-// the largest score, the first of several. Decision returns its number.
+// A Scorer is a Model of more than two classes. The predicted class has the largest
+// score; the first one wins ties. Decision returns its number.
 type Scorer interface {
 	Model
 	// Classes returns the number K of classes.
@@ -243,8 +242,8 @@ func Decide(m Scorer, dst []float64, xs []stream.Vec) {
 	}
 }
 
-// Largest returns the index of the largest score, the first of several; 0 if there
-// are no scores.
+// Largest returns the index of the largest score, the first one if there are ties. It
+// returns 0 if there are no scores.
 func Largest(scores []float64) int {
 	best := 0
 	for k, s := range scores {
@@ -255,7 +254,7 @@ func Largest(scores []float64) int {
 	return best
 }
 
-// Task is what a learner predicts.
+// Task says what a learner predicts.
 type Task string
 
 const (
@@ -271,14 +270,14 @@ type Env struct {
 	// Classes is the number of classes of a classifier, 2 or more; 0 stands for 2.
 	// Labels are +1 and −1 for two classes, 0, 1, … Classes−1 for more.
 	Classes int
-	// Against is the number of classes of which the learner tells one from the rest; 0
-	// if it is not one of several such learners.
+	// Against is the number of classes if the learner is one of several one-vs-rest
+	// classifiers, otherwise 0.
 	Against int
 	// Scaled says by feature index whether the scale of a feature is meaningful, so
 	// that a learner with its own scaling leaves it alone.
 	Scaled []bool
-	// PublishEvery is the number of labelled examples between published versions; 0 if
-	// that is not known.
+	// PublishEvery is the number of labelled examples between published versions, or 0
+	// if it is not known.
 	PublishEvery int
 	Log          *slog.Logger // never nil
 }

@@ -3,7 +3,7 @@ package algos
 import "github.com/streamsvm/streamsvm/samplers"
 
 // TooLarge bounds the absolute values of features, after preprocessing, and of
-// labels. Learners accept everything below.
+// labels. Learners accept all smaller values.
 const TooLarge = samplers.TooLarge
 
 // Limits say which examples a learner accepts, beyond the general rule that numbers
@@ -12,8 +12,8 @@ type Limits struct {
 	// Features is the largest number of features of an example, counted up to its
 	// last nonzero one.
 	Features int
-	// Distinct is the largest number of features that are nonzero in any of the
-	// examples.
+	// Distinct is the largest number of different features that are nonzero in some
+	// example.
 	Distinct int
 	// Option names the learner's option that sets these limits.
 	Option string
@@ -21,9 +21,9 @@ type Limits struct {
 	Unweighted bool
 }
 
-// Limited is implemented by learners with limits. They depend only on the options.
-// Add never refuses an example within them, so a record can be accepted or refused
-// before anything has been done with it.
+// Limited is implemented by learners with limits. The limits depend only on the
+// options. Add never refuses an example within them, so a record can be accepted or
+// refused before it is processed.
 type Limited interface {
 	Limits() Limits
 }

@@ -25,12 +25,12 @@ import (
 //
 //	Initial int `opt:"initial" fixed:"256" range:"[2,1e6]"`
 //
-// A blank field is an option that earlier versions had. States may hold it with its
+// A blank field is an option of an earlier version. States may contain it with its
 // fixed value.
 //
 //	_ struct{} `opt:"passes" fixed:"1"`
 type Option struct {
-	// Name is what the user types, Alias a second name, if any.
+	// Name is the name that users type, Alias a second name, if any.
 	Name  string `json:"name"`
 	Alias string `json:"alias,omitempty"`
 	// Type is the kind of the field, such as float64, or enum.
@@ -43,8 +43,8 @@ type Option struct {
 	// Enum lists the allowed values of a string, separated by commas. Empty allows
 	// any.
 	Enum string `json:"enum,omitempty"`
-	// Auto explains the value "auto", which is stored as NaN (float64) or 0 (int);
-	// empty if it has none.
+	// Auto explains the value "auto", which is stored as NaN (float64) or 0 (int).
+	// Empty if the option has no such value.
 	Auto string `json:"auto,omitempty"`
 	// Tune lists the tuner's candidates: "log LO HI" or "list A B C"; empty if the
 	// option is not tuned.
@@ -56,11 +56,11 @@ type Option struct {
 
 	field []int
 	fixed bool
-	blank bool // no field holds it
+	blank bool // no field has its value
 }
 
-// Candidates returns the tuner's candidates for the option, n of them where it
-// is tuned over a range, or nil if it is not tuned.
+// Candidates returns the tuner's candidates for the option, n of them if it is tuned
+// over a range, or nil if it is not tuned.
 func (o Option) Candidates(n int) []string {
 	words := strings.Fields(o.Tune)
 	switch {
@@ -116,7 +116,7 @@ func describe(t reflect.Type, index ...int) []Option {
 	return out
 }
 
-// rename replaces aliases in given by names; hyphens count as underscores.
+// rename replaces aliases in given with names. Hyphens count as underscores.
 func rename(docs []Option, given map[string]string) (map[string]string, error) {
 	out := make(map[string]string, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {

@@ -19,10 +19,10 @@ type Spec struct {
 	// options struct.
 	Options []Option
 	// New makes a learner. options maps an option's name to its text; options
-	// that are not given have their defaults. New, Check and WithPreset take fixed
-	// options too, since presets set them. Settable refuses those.
+	// that are not given have their defaults. New, Check and WithPreset accept fixed
+	// options too, since presets set them. Settable refuses them.
 	New func(env Env, options map[string]string) (Learner, error)
-	// DecodeModel decodes what AppendBinary of this learner's models wrote. It
+	// DecodeModel decodes the output of AppendBinary of this learner's models. It
 	// returns an error for any other input, and never panics.
 	DecodeModel func(data []byte) (Model, error)
 	// Check returns the error that New would return for the options.
@@ -34,15 +34,15 @@ type Spec struct {
 // SpecInfo is the hand-written part of a Spec.
 type SpecInfo struct {
 	Name string
-	// Summary says in one line what the learner is, When when to use it.
+	// Summary describes the learner in one line. When says when to use it.
 	Summary, When string
 	// Paper names the publication and the section implemented.
 	Paper string
 	Kind  Kind
-	// OwnScale says that the learner scales its inputs itself and wants them raw.
+	// OwnScale says that the learner scales its inputs itself and needs raw inputs.
 	OwnScale bool
-	// Classes says that the learner supports more than two classes itself. For
-	// others, one-vs-rest is used.
+	// Classes says that the learner supports more than two classes itself. Other
+	// learners get one-vs-rest.
 	Classes bool
 	// Tasks are the supported tasks; the first is the default. Empty stands for
 	// Classify.
@@ -50,13 +50,13 @@ type SpecInfo struct {
 	// Presets maps a preset's name to the options it sets. "default" and
 	// "paper" always exist in a Spec.
 	Presets map[string]map[string]string
-	// Gone maps options of earlier versions to what replaces them, or why nothing
-	// does.
+	// Gone maps options of earlier versions to advice: the replacement, or the reason
+	// why there is none.
 	Gone map[string]string
 }
 
 // Define makes the Spec of a learner whose options are a struct O with the tags of
-// Option. validate may be nil; it checks what ranges cannot express.
+// Option. validate checks conditions that ranges cannot express. It may be nil.
 func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Learner, error), decode func([]byte) (Model, error)) Spec {
 	docs := describe(reflect.TypeFor[O]())
 	if info.Presets == nil {
@@ -120,8 +120,8 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 	}
 }
 
-// WithPreset returns the options of the named preset overridden by given, aliases
-// replaced by names.
+// WithPreset returns the options of the named preset overridden by given, with names
+// in place of aliases.
 func (s Spec) WithPreset(preset string, given map[string]string) (map[string]string, error) {
 	if preset == "" {
 		preset = "default"

@@ -18,7 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// config is what an Option changes.
+// config has the settings that an Option changes.
 type config struct {
 	options  map[string]string
 	examples int
@@ -26,7 +26,7 @@ type config struct {
 	seed     uint64
 	classes  int
 
-	live        int // 0: no check
+	live        int // number of examples of the live check; 0: no check
 	liveOptions map[string]string
 }
 
@@ -42,17 +42,17 @@ func With(options map[string]string) Option {
 // for a few steps.
 func Examples(n int) Option { return func(c *config) { c.examples = n } }
 
-// Accuracy sets the accuracy to be reached on two noisy half moons, where half
-// of the examples are of either class: 0.95 by default for learners with a
-// kernel or random features, 0.8 for linear ones. In regression it is the
-// share of the variance to be explained.
+// Accuracy sets the required accuracy on two noisy half moons with balanced
+// classes: 0.95 by default for learners with a kernel or random features, 0.8
+// for linear ones. In regression it is the share of the variance that must be
+// explained.
 func Accuracy(a float64) Option { return func(c *config) { c.accuracy = a } }
 
-// Seed sets the seed of everything, 1 by default.
+// Seed sets the seed of the learner and of all streams, 1 by default.
 func Seed(s uint64) Option { return func(c *config) { c.seed = s } }
 
-// Classes has Run give the learner k classes, more than two, of a learner that
-// does no more than two itself each against the rest. Regression is left out.
+// Classes makes Run use k > 2 classes. A learner that supports only two classes
+// is wrapped by package ovr. Regression is left out.
 func Classes(k int) Option { return func(c *config) { c.classes = k } }
 
 // suite is one run: a learner with fixed options on one task.
@@ -152,7 +152,7 @@ func Bytes(t testing.TB, v interface {
 	AppendBinary([]byte) ([]byte, error)
 }) []byte {
 	t.Helper()
-	// The prefix must be left alone.
+	// The prefix must stay unchanged.
 	b, err := v.AppendBinary([]byte("prefix"))
 	if err != nil {
 		t.Fatalf("AppendBinary: %v", err)

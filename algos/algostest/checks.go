@@ -144,10 +144,9 @@ func (s *suite) addLeavesModel(t *testing.T) {
 	}
 }
 
-// pending: what a PendingPredictor says is its model's decision, and changes neither
-// the model nor, if it is said just before the example is learned from, what is
-// learned. What it has said is part of its state, and forgotten when the examples
-// have come.
+// pending: PredictPending returns the model's decision and does not change the model.
+// If it is called just before the example is learned from, it does not change the
+// state. Its predictions are part of the state until their examples have come.
 func (s *suite) pending(t *testing.T) {
 	plain, l := s.learner(t), s.learner(t)
 	pending := func(l algos.Learner, x *stream.Example) []float64 {
@@ -239,7 +238,7 @@ func (s *suite) input(t *testing.T) {
 	}
 }
 
-// oddExamples: examples of every form are learned from.
+// oddExamples: the learner accepts examples of every form.
 func (s *suite) oddExamples(t *testing.T) {
 	l := s.learner(t)
 	Feed(t, l, s.odd(s.examples, s.seed)...)
@@ -261,7 +260,7 @@ func (s *suite) oddExamples(t *testing.T) {
 	s.finite(t, l.Model())
 }
 
-// oneClass: a stream may hold one class, or one point, only.
+// oneClass: a stream may contain only one class, or only one point.
 func (s *suite) oneClass(t *testing.T) {
 	labels := []float64{1, -1}
 	if s.classes > 2 {
@@ -299,8 +298,8 @@ func (s *suite) finite(t *testing.T, m algos.Model) {
 	}
 }
 
-// model: what is stored is what is live; company and concurrency do not
-// change a decision.
+// model: a stored model decides like the live one. A decision does not depend
+// on the rest of its batch or on concurrency.
 func (s *suite) model(t *testing.T) {
 	l := s.learner(t)
 	points := append(probes(s.seed), farProbes()...)
@@ -401,7 +400,7 @@ func (s *suite) finish(t *testing.T) {
 	}
 }
 
-// report: reports cost nothing, count steps, and have the same gauges always.
+// report: reports do not change the state, count steps, and always have the same gauges.
 func (s *suite) report(t *testing.T) {
 	l := s.learner(t)
 	last, names := uint64(0), ""
@@ -437,7 +436,7 @@ func (s *suite) report(t *testing.T) {
 	}
 }
 
-// learns: the learner does what it is for.
+// learns: the learner reaches the required accuracy.
 func (s *suite) learns(t *testing.T) {
 	l := s.learner(t)
 	Feed(t, l, s.moons(3*s.examples, s.seed)...)

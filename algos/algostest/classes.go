@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// per is the number of numbers that a model says of an example.
+// per returns how many numbers a model predicts for an example.
 func (s *suite) per() int {
 	if s.classes > 2 {
 		return s.classes
@@ -16,7 +16,7 @@ func (s *suite) per() int {
 	return 1
 }
 
-// say returns what m says of xs: decisions, or the scores of all classes.
+// say returns the predictions of m for xs: decisions, or the scores of all classes.
 func (s *suite) say(t *testing.T, m algos.Model, xs ...stream.Vec) []float64 {
 	out := make([]float64, s.per()*len(xs))
 	if s.classes <= 2 {
@@ -45,9 +45,9 @@ func (s *suite) right(f, y float64) bool {
 	return (f >= 0) == (y > 0)
 }
 
-// addClass: a class that is added has no say until there are examples of it; then
-// it is learned, and a learner that is stored and restored before or after goes on
-// as if it had not been.
+// addClass: a new class changes no other score and has a low score itself until
+// there are examples of it. Then it is learned. Storing and restoring the learner
+// before or after the addition changes nothing.
 func (s *suite) addClass(t *testing.T) {
 	if s.classes <= 2 {
 		t.Skip("there are two classes")

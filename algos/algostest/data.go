@@ -9,9 +9,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Moons draws n points of two interleaved half circles with noise of standard
-// deviation .1, one for each class; a quarter of the examples is unlabelled.
-// In regression the label is a smooth function of the point instead.
+// Moons draws n points of two interleaved half circles, one for each class, with
+// noise of standard deviation .1. A quarter of the examples is unlabelled. In
+// regression the label is a linear function of the point, with noise.
 func Moons(n int, task algos.Task, seed uint64) []*stream.Example {
 	r := rand.New(rand.NewPCG(seed, 0x6d6f6f6e73))
 	xs := make([]*stream.Example, n)
@@ -64,8 +64,8 @@ func blobs(n, classes int, seed uint64) []*stream.Example {
 	return xs
 }
 
-// odd makes a stream of xs in which hardly two examples are alike in form: dense,
-// sparse, empty, all zero, of rising dimension, repeated, unlabelled.
+// odd makes a stream of xs with examples of many forms: dense, sparse, empty, all
+// zero, of rising dimension, repeated, unlabelled.
 func odd(xs []*stream.Example, seed uint64) []*stream.Example {
 	r := rand.New(rand.NewPCG(seed, 0x6f6464))
 	for i, x := range xs {
@@ -79,7 +79,7 @@ func odd(xs []*stream.Example, seed uint64) []*stream.Example {
 		case 3:
 			x.X = stream.Vec{Idx: []int32{1}, Val: x.X.Val[:1]}
 		case 4:
-			// A feature that nobody has seen before, now and then far out.
+			// A new feature, sometimes with a much larger index.
 			j := int32(2 + i/8 + i/100*200)
 			x.X = stream.Vec{Idx: []int32{0, j}, Val: x.X.Val}
 		case 5:
@@ -119,7 +119,7 @@ func probes(seed uint64) []stream.Vec {
 	return xs
 }
 
-// farProbes are points with features that no example has had.
+// farProbes are points with features that no example has.
 func farProbes() []stream.Vec {
 	wide := stream.Vec{Val: make([]float32, 1500)}
 	wide.Val[1], wide.Val[1499] = 1, -2

@@ -10,9 +10,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Live has Run check the models between steps, too, on n examples of each of
-// the noisy streams, with the given options on top of the others: bounds on
-// what is held must be small enough that n examples go far beyond them.
+// Live makes Run also check the models between steps, on n examples of each of
+// the noisy streams, with the given options on top of the others. Limits on the
+// stored examples must be small enough for n examples to exceed them by far.
 func Live(n int, options map[string]string) Option {
 	return func(c *config) { c.live, c.liveOptions = n, options }
 }
@@ -20,7 +20,7 @@ func Live(n int, options map[string]string) Option {
 // concept is a stationary stream with noise.
 type concept struct {
 	name  string
-	noise float64 // share of labels that are flipped, in regression their deviation
+	noise float64 // share of flipped labels; in regression the standard deviation of the noise
 	draw  func(r *rand.Rand) (x []float32, y float64)
 }
 
@@ -39,14 +39,14 @@ func sign(positive bool) float64 {
 	return -1
 }
 
-// plane is SEA without drift: of three features two matter, and a third of the
+// plane is SEA without drift: two of three features matter, and a third of the
 // examples is of class +1.
 var plane = concept{"plane", .1, func(r *rand.Rand) ([]float32, float64) {
 	x := cube(r, 3)
 	return x, sign(x[0]+x[1] < -.7)
 }}
 
-// ball has half of the examples of either class.
+// ball has balanced classes.
 var ball = concept{"ball", .12, func(r *rand.Rand) ([]float32, float64) {
 	x := cube(r, 3)
 	return x, sign(x[0]*x[0]+x[1]*x[1]+x[2]*x[2] < 2.93)
@@ -78,27 +78,26 @@ const (
 	// livePoints is the size of the test set: noise free, so that a standard
 	// error is .3 points at 97 %.
 	livePoints = 4000
-	// liveMoments is the number of moments, in equal distances over the second
-	// half of the stream, at which the model is looked at. What a learner is
-	// like in the first half, where it may know little, is its own affair.
+	// liveMoments is the number of times, evenly spaced over the second half of
+	// the stream, at which the model is tested. The first half, where a learner
+	// may know little, is not tested.
 	liveMoments = 8
-	// liveLag is what the model may be behind the finished one, in accuracy on
-	// noisy labels or in R².
+	// liveLag is how far the model may be behind the finished one, in accuracy
+	// on noisy labels or in R².
 	liveLag = .005
 )
 
-// checkLive: a deployed learner is never finished, so the model between steps is
-// what counts. On a stationary stream with noise it is, at the end, no more
-// than half a point behind the finished one, and it does not get worse as the
-// stream goes on.
+// checkLive: a deployed learner is never finished, so the model between steps
+// matters. On a stationary stream with noise it must end at most half a point
+// behind the finished model, and it must not get worse as the stream goes on.
 //
-// Measured is the agreement with the concept, on the same points without noise
-// each time. Half a point of accuracy on labels of which a share q is flipped
-// is half a point by 1 − 2q of agreement. The model at the end is the mean over
-// the last quarter, since a single one may be a lucky one. At a later moment
-// the agreement is not below that at an earlier one by more than 4 standard
-// errors of the difference of two independent proportions, and half a point
-// for what the window happens to hold. In regression it is R², with the
+// The measure is the agreement with the concept, always on the same points
+// without noise. If a share q of the labels is flipped, half a point of accuracy
+// is 0.5/(1 − 2q) points of agreement. The agreement at the end is the mean over
+// the last quarter of the tests, since a single model may be lucky. At any later
+// time the agreement may be lower than earlier by at most 4 standard errors of
+// the difference of two independent proportions, plus half a point for the
+// random contents of the window. In regression the measure is R², with the
 // standard error of the paired differences of squared errors.
 func (s *suite) checkLive(t *testing.T) {
 	if s.live == 0 || s.classes > 2 {
@@ -116,8 +115,8 @@ func (s *suite) checkLive(t *testing.T) {
 	}
 }
 
-// look is the model at one moment: the mean loss on the test set, and what it
-// was at each point, 0 or 1 or the squared error by the variance.
+// look is a test of the model at one time: the mean loss on the test set, and the
+// loss at each point: 0 or 1, or the squared error divided by the variance.
 type look struct {
 	at     int
 	loss   float64

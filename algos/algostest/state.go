@@ -12,8 +12,8 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 )
 
-// deterministic: options, seed and examples determine every byte, at any
-// number of processors.
+// deterministic: options, seed and examples determine every byte of the state,
+// on any number of processors.
 func (s *suite) deterministic(t *testing.T) {
 	run := func(procs int) []byte {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
@@ -30,8 +30,8 @@ func (s *suite) deterministic(t *testing.T) {
 }
 
 // resume: storing and restoring at any point changes nothing, whether the
-// learner that takes the state over is new or was in use; nor does it change the
-// model, which a restart publishes again under its old version.
+// restored learner is new or was in use. The published model stays the same too,
+// because a restart publishes it again under its old version.
 func (s *suite) resume(t *testing.T) {
 	r := rand.New(rand.NewPCG(s.seed, 1))
 	whole, parts := s.learner(t), s.learner(t)
@@ -49,7 +49,7 @@ func (s *suite) resume(t *testing.T) {
 				if _, err := parts.Step(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				// Between two of several steps, too.
+				// Also between two of several steps.
 				if k < n.Steps-1 && r.IntN(20) == 0 {
 					parts = s.restore(t, Bytes(t, parts))
 				}
@@ -96,8 +96,8 @@ func publishedBy(l algos.Learner) algos.Model {
 	return l.Model()
 }
 
-// damage: states and models that are cut off are refused; with bits changed
-// they are refused or work, and cost no more memory than their length allows.
+// damage: truncated states and models are refused. With flipped bits they are
+// refused or work, and take no more memory than their length allows.
 func (s *suite) damage(t *testing.T) {
 	r := rand.New(rand.NewPCG(s.seed, 2))
 	l := s.learner(t)
@@ -137,14 +137,14 @@ func (s *suite) damage(t *testing.T) {
 		if err := c.read(append(slices.Clone(c.good), 0)); err == nil {
 			t.Errorf("%s: no error for a byte too many", c.name)
 		}
-		// The cost of a good read, scratch and probes included, is the measure.
+		// Bad input is compared with the cost of a good read, scratch and probes included.
 		usual := allocated(func() { _ = c.read(c.good) })
 		for i := range 60 {
 			bad := slices.Clone(c.good)
 			if i%2 == 0 {
 				bad = bad[:r.IntN(len(bad))]
 			} else {
-				// Lengths stand mostly near the beginning of a field.
+				// Lengths are mostly near the beginning of a field.
 				at := r.IntN(len(bad))
 				if i%4 == 1 {
 					at = r.IntN(min(len(bad), 400))
@@ -172,7 +172,7 @@ func allocated(f func()) uint64 {
 	return b.TotalAlloc - a.TotalAlloc
 }
 
-// countdown is a context that ends after it has been asked n times.
+// countdown is a context that ends after left calls of Err or Done.
 type countdown struct {
 	context.Context
 	cancel context.CancelFunc
@@ -206,7 +206,7 @@ func (s *suite) cancel(t *testing.T) {
 		if due.Fresh > 0 {
 			continue
 		}
-		// Most steps of busy learners go undisturbed: comparing states takes time.
+		// Most steps of busy learners are not cancelled: comparing states takes time.
 		for range due.Steps {
 			if refused >= 40 && i%50 > 0 {
 				break
@@ -240,8 +240,8 @@ func (s *suite) cancel(t *testing.T) {
 }
 
 // follow: a Sequential learner that follows a stream in blocks, some of them one
-// example at a time, predicts and learns what one does that is asked for its model
-// before each example.
+// example at a time, predicts and learns the same as one whose model is used before
+// each example.
 func (s *suite) follow(t *testing.T) {
 	l, ok := s.learner(t).(algos.Sequential)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// weights checks that examples count as their weights say, and that weights of 1
-// change nothing.
+// weights checks that examples count according to their weights, and that weights of
+// 1 change nothing.
 func (s *suite) weights(t *testing.T) {
 	if l, ok := s.learner(t).(algos.Limited); ok && l.Limits().Unweighted {
 		t.Skip("the learner cannot weigh")
@@ -33,7 +33,7 @@ func (s *suite) fed(t *testing.T, xs []*stream.Example) algos.Learner {
 	return l
 }
 
-// weightOne: a weight of 1 is none.
+// weightOne: a weight of 1 is the same as no weight.
 func (s *suite) weightOne(t *testing.T) {
 	xs := s.moons(s.examples, s.seed)
 	without := Bytes(t, s.fed(t, xs))
@@ -63,8 +63,8 @@ func (s *suite) weightResume(t *testing.T) {
 	}
 }
 
-// overlapping returns examples with two features which say a little about the
-// label, the first one of two classes, and a constant one for models without a bias.
+// overlapping returns examples with two weakly informative features (with two classes
+// only the first one is) and a constant one for models without a bias.
 func (s *suite) overlapping(n int, seed uint64) []*stream.Example {
 	r := rand.New(rand.NewPCG(seed, 11))
 	xs := make([]*stream.Example, n)
@@ -86,9 +86,8 @@ func (s *suite) overlapping(n int, seed uint64) []*stream.Example {
 	return xs
 }
 
-// weightHeard: where labels above 0, or those of the first of several classes,
-// count eight times, decisions for them are more, and where they count an eighth
-// fewer.
+// weightHeard: if labels above 0, or labels of the first of several classes, count
+// eight times, more decisions favour them. If they count an eighth, fewer do.
 func (s *suite) weightHeard(t *testing.T) {
 	n := max(s.examples, 2000)
 	xs := s.overlapping(n, s.seed)
@@ -118,8 +117,8 @@ func (s *suite) weightHeard(t *testing.T) {
 	}
 }
 
-// weightTwice: an example of weight 2 is two of them, for learners that say how
-// far from the optimum they are.
+// weightTwice: an example of weight 2 counts as two examples. The check is for learners
+// that report their distance from the optimum.
 func (s *suite) weightTwice(t *testing.T) {
 	once := s.overlapping(200, s.seed)
 	var twice []*stream.Example

@@ -29,8 +29,8 @@ type Kernel struct {
 //
 // coef has an element for each point. Both are copied, without points whose
 // coefficient is 0. Kernel values are computed in single precision, sums in double
-// precision. The error names a number that cannot be used: one that is not finite,
-// a feature of 10¹⁸ or more, or an index that does not increase.
+// precision. NewExpansion returns an error for numbers that are not finite, features
+// of 10¹⁸ or more, and indices that do not increase.
 func NewExpansion(k Kernel, points []stream.Vec, coef []float64, offset float64) (algos.Model, error) {
 	f, err := k.function()
 	if err != nil {
@@ -93,6 +93,6 @@ func valid(x stream.Vec) bool {
 	return kernel.Finite(x)
 }
 
-// DecodeExpansion decodes what AppendBinary of a model of [NewExpansion] wrote. It
+// DecodeExpansion decodes the output of AppendBinary of a model of [NewExpansion]. It
 // is the decoder for the Spec of a learner that returns such models.
 func DecodeExpansion(data []byte) (algos.Model, error) { return expansion.Decode(data) }

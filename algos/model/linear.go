@@ -23,8 +23,8 @@ type Linear struct {
 
 var _ algos.Model = (*Linear)(nil)
 
-// NewLinear returns the model with one weight per feature. It shares memory with w,
-// and so follows changes of the weights.
+// NewLinear returns a model with one weight per feature. It shares memory with w, so
+// changes of the weights change the model.
 func NewLinear(w []float64, bias float64) *Linear { return &Linear{w, bias} }
 
 // Weights returns the weights; they must not be changed.
@@ -89,8 +89,8 @@ const (
 	linearHeader = 24
 	formDense    = 0
 	formSparse   = 1
-	// Models with fewer weights, or with more than one in sparseShare nonzero, are
-	// stored dense: for them fixed places are worth more than the bytes saved.
+	// Models with fewer than sparseDim weights, or with more than one in sparseShare
+	// nonzero, are stored dense: fixed places are worth more than the bytes saved.
 	sparseDim   = 4096
 	sparseShare = 16
 )
@@ -140,7 +140,7 @@ func (m *Linear) AppendBinary(dst []byte) ([]byte, error) {
 
 var errWeights = errors.New("length does not match the number of weights")
 
-// DecodeLinear decodes what Linear.AppendBinary wrote; it is a decoder for an
+// DecodeLinear decodes the output of Linear.AppendBinary; it is a decoder for an
 // algos.Spec. It returns an error for any other input and for weights that are not
 // finite. It allocates at most 64 times the length of data.
 func DecodeLinear(data []byte) (algos.Model, error) {

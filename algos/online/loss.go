@@ -40,9 +40,9 @@ func (k loss) slope(f, y, eps float64) float64 {
 	return 0
 }
 
-// step returns s = −∂L/∂f at f + q s, the implicit step. q > 0 is how far a step of
-// 1 moves the prediction, and g is the slope at f. However large q is, the step
-// does not overshoot the label.
+// step returns the implicit step s = −∂L/∂f at f + q s. A step of 1 moves the
+// prediction by q > 0, and g is the slope at f. However large q is, the step does not
+// overshoot the label.
 func (k loss) step(f, y, g, eps, q float64) float64 {
 	switch k {
 	case hinge:
@@ -50,10 +50,10 @@ func (k loss) step(f, y, g, eps, q float64) float64 {
 	case squaredHinge:
 		return y * (2 * max(0, 1-float64(y*f)) / (1 + 2*q))
 	case logistic:
-		// h(s) = s − σ(−m − q s) increases from h(0) < 0 to h(σ(−m)) > 0: do
-		// Newton's steps within that bracket, up to a relative error of 1e-4. |σ″|
-		// is below 0.1: for small q, the usual case, the first step is known to be
-		// accurate enough.
+		// h(s) = s − σ(−m − q s) increases from h(0) < 0 to h(σ(−m)) > 0: do Newton
+		// steps within this bracket, up to a relative error of 1e-4. For small q, the
+		// usual case, the first step is known to be accurate enough, because |σ″| is
+		// below 0.1.
 		m := float64(y * f)
 		lo, hi := 0.0, math.Abs(g)
 		s := hi / (1 + float64(q*float64(hi*(1-hi))))
@@ -71,7 +71,7 @@ func (k loss) step(f, y, g, eps, q float64) float64 {
 			} else {
 				lo = s
 			}
-			// For large q, Newton's steps may oscillate: bisect.
+			// For large q, Newton steps may oscillate: bisect.
 			if s -= h / (1 + float64(q*float64(p*(1-p)))); !(lo <= s && s <= hi) || i%4 == 3 {
 				s = (lo + hi) / 2
 			}

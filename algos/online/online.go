@@ -24,13 +24,13 @@ import (
 // label, whatever the step size. The bias is the weight of a constant feature
 // √Bias.
 //
-// An example of weight k has the loss k L: its step uses k D in place of D and does
+// An example of weight k has the loss k L. Its step uses k D in place of D and does
 // not overshoot the label either (importance-aware updates: Karampatziakis and
 // Langford 2011). G_j and the counts of examples treat it as an example of weight
 // 1.
 //
-// pa: D = C. With the hinge or the ε-insensitive loss that is PA-I, with the
-// squared hinge or the squared loss PA-II (Crammer et al.).
+// pa: D = C. With the hinge or the ε-insensitive loss it is PA-I, with the squared
+// hinge or the squared loss PA-II (Crammer et al.).
 //
 // sgd: D = Rate/t^Power at the t-th example that had a loss.
 //
@@ -38,21 +38,21 @@ import (
 // where σ_j is the largest |x_j|, G_j the sum of squared gradients in w_j, N the
 // sum of x_j²/σ_j² over all features and examples, and Y the scale of the labels: 1
 // for classes, their standard deviation for numbers. When σ_j grows, w_j shrinks by
-// the same factor. So the units of features, and those of a number to be predicted,
-// do not matter.
+// the same factor. So the units of the features and of a numeric target do not
+// matter.
 //
 // Departures: the step is implicit; the sums are over the examples that had a loss;
-// Y; Memory makes G, N and t decay by 1 − 1/Memory per example.
+// Y is added; Memory makes G, N and t decay by 1 − 1/Memory per example.
 //
-// Whatever would touch all weights at every example (regularisation, forgetting and
-// averaging) is deferred and done in one sweep, when as many features have been
-// visited as there are weights, but at least sweepEvery examples apart. So an
-// update costs O(nonzeros). Regularisation for k examples is the proximal step w_j
-// ← soft(w_j, k L1 D_j)/(1 + k L2 D_j); the bias is exempt. An average is over the
+// Work that touches all weights (regularisation, forgetting and averaging) is
+// deferred and done in one sweep, once as many features have been visited as there
+// are weights, but at least sweepEvery examples apart. So an update costs
+// O(nonzeros). Regularisation for k examples is the proximal step w_j ←
+// soft(w_j, k L1 D_j)/(1 + k L2 D_j); the bias is exempt. An average is over the
 // iterates at the sweeps.
 //
 // Memory: 8 bytes per weight, 24 with nag, 8 more with averaging. It does not
-// depend on the number of examples. Not safe for concurrent use.
+// depend on the number of examples. A Learner is not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
 	opt     options
@@ -61,24 +61,24 @@ type Learner struct {
 	nag     bool
 	z       float64 // the constant feature
 
-	n, updates    uint64 // examples, and those that had a loss
+	n, updates    uint64 // number of examples, and of examples that had a loss
 	w             []float64
 	b             float64   // weight of the constant feature
 	hist          []float64 // nag: G_j at 2j, σ_j at 2j+1
 	histB         float64   // G of the bias; its σ is z
 	t, norm       float64   // nag: t and N, both discounted
-	meanY, devY   float64   // of the labels, for regression
+	meanY, devY   float64   // regression: mean of the labels, sum of squared deviations
 	avg           []float64
 	avgB, sweeps  float64
 	touched, left uint64  // features visited, and updates, since the last sweep
-	mean          float64 // discounted mean of the loss, for the gauge "loss"
+	mean          float64 // mean of the loss, for the gauge "loss"
 
 	model *model.Linear
 	d     []float64 // scratch: D_j for the features of the example
 }
 
-// sweepEvery is the smallest number of updates between sweeps: with few features a
-// sweep would otherwise come with each of them.
+// sweepEvery is the smallest number of updates between sweeps. Otherwise, with few
+// features, every update would need a sweep.
 const sweepEvery = 16
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
@@ -106,8 +106,8 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.basic(), nil
 }
 
-// Follow implements algos.Sequential. The prediction for an example is also the
-// start of its update.
+// Follow implements algos.Sequential. The update of an example starts from its
+// prediction, so the prediction is computed only once.
 func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
 	if _, err := l.Step(ctx); err != nil {
 		return 0, 0, err
@@ -130,7 +130,7 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 // Passes implements algos.Passing.
 func (l *Learner) Passes() {}
 
-// Finish learns from what is pending and updates the average.
+// Finish learns from a pending example and does a last sweep.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if _, err := l.Step(ctx); err != nil {
 		return algos.Report{}, err
@@ -222,8 +222,8 @@ func (l *Learner) renew() {
 	l.model = model.NewLinear(l.w, float64(l.b*l.z))
 }
 
-// label adds a number to be predicted to the statistics. The bias starts at the
-// first one; label reports whether it is that.
+// label adds a numeric label to the statistics. The bias starts at the first label;
+// label reports whether it has set the bias.
 func (l *Learner) label(y float64) bool {
 	first := l.n == 1 && l.z > 0
 	if first {
@@ -250,14 +250,14 @@ func (l *Learner) note(f, y, g float64) {
 	case epsilon:
 		v = max(0, math.Abs(y-f)-l.opt.Epsilon)
 	case logistic:
-		// The slope tells about as much as the loss, and needs no logarithm.
+		// The slope is as informative as the loss, and needs no logarithm.
 		v = math.Abs(g)
 	}
 	l.mean += (v - l.mean) / float64(l.n)
 }
 
-// rescale raises σ_j to the features of x and reports whether that changed a
-// weight.
+// rescale raises σ_j to |x_j| where it is smaller, and reports whether a weight has
+// changed.
 func (l *Learner) rescale(x *stream.Vec) bool {
 	changed := false
 	for k, v := range x.Val {

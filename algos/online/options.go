@@ -7,7 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/model"
 )
 
-// options are the learner's options; the tags say what they mean.
+// options are the learner's options; their tags document them.
 type options struct {
 	Update string  `opt:"update" default:"nag" enum:"nag,pa,sgd" doc:"step sizes: nag has one for each feature; pa is passive-aggressive, at most c; sgd has one that decreases"`
 	Loss   string  `opt:"loss" default:"auto" enum:"auto,hinge,squared_hinge,logistic,squared,epsilon" doc:"auto: logistic for classes (with pa: hinge), squared for numbers; pa with hinge or epsilon is PA-I, with a square PA-II"`
@@ -38,7 +38,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	},
 }, check, newLearner, model.DecodeLinear)
 
-// check refuses what a range cannot say.
+// check returns an error for values that a range cannot exclude.
 func check(o *options) error {
 	if o.Memory > 0 && o.Memory < 2 {
 		return fmt.Errorf("option memory = %g is neither 0 nor at least 2", o.Memory)

@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// sweep applies what was deferred by the updates since the last sweep.
+// sweep does the work that the updates since the last sweep have deferred.
 func (l *Learner) sweep() {
 	k := float64(l.left)
 	if l.opt.L1 > 0 || l.opt.L2 > 0 {
@@ -111,7 +111,7 @@ func (l *Learner) fields(f *state.Fields) {
 	}
 }
 
-// restore completes decoding, and refuses states that no stream leads to.
+// restore completes decoding. It returns an error for states that no run can have saved.
 func (l *Learner) restore() error {
 	n, hist, avg := len(l.w), 0, 0
 	if l.nag {

@@ -15,7 +15,7 @@ const magic = "streamsvm-rest-1\n"
 // model is a view of the models of the classifiers.
 type model struct {
 	parts []algos.Model
-	blank []bool // no step has been taken
+	blank []bool // the classifier has not taken a step
 }
 
 var _ algos.Scorer = (*model)(nil)
@@ -29,8 +29,8 @@ func (l *learner) Model() algos.Model {
 	return NewModel(parts, blank)
 }
 
-// NewModel returns a model of several classes from a model for each. The score of a class
-// that is blank is Blank.
+// NewModel returns a multi-class model from one model per class. The score of a blank
+// class is Blank.
 func NewModel(parts []algos.Model, blank []bool) algos.Scorer { return &model{parts, blank} }
 
 // Classes implements algos.Scorer.
@@ -53,7 +53,7 @@ func (m *model) Scores(dst []float64, xs []stream.Vec) {
 	}
 }
 
-// Means returns the means of features that the first model knows, nil if it knows none.
+// Means returns the feature means of the first model, or nil if it has none.
 func (m *model) Means() []float64 {
 	if p, ok := m.parts[0].(interface{ Means() []float64 }); ok {
 		return p.Means()
@@ -61,14 +61,14 @@ func (m *model) Means() []float64 {
 	return nil
 }
 
-// Decision returns the number of the class predicted.
+// Decision returns the number of the predicted class.
 func (m *model) Decision(x stream.Vec) float64 {
 	var f [1]float64
 	m.Decisions(f[:], []stream.Vec{x})
 	return f[0]
 }
 
-// Decisions sets dst[i] to the number of the class predicted for xs[i].
+// Decisions sets dst[i] to the number of the predicted class of xs[i].
 func (m *model) Decisions(dst []float64, xs []stream.Vec) { algos.Decide(m, dst, xs) }
 
 // Info describes the model.
@@ -96,7 +96,7 @@ func (m *model) Compile() algos.Model {
 	})
 }
 
-// Pack returns the form that is published, which takes fewer bytes.
+// Pack returns the form for publishing, which takes fewer bytes.
 func (m *model) Pack() algos.Model {
 	return m.with(func(h algos.Model) algos.Model {
 		if x, ok := h.(interface{ Pack() algos.Model }); ok {
@@ -106,7 +106,7 @@ func (m *model) Pack() algos.Model {
 	})
 }
 
-// with returns m with each part replaced by f of it.
+// with returns m with f applied to each part.
 func (m *model) with(f func(algos.Model) algos.Model) algos.Model {
 	c := &model{parts: make([]algos.Model, len(m.parts)), blank: m.blank}
 	for k, h := range m.parts {
@@ -120,8 +120,8 @@ func (m *model) AppendBinary(dst []byte) ([]byte, error) {
 	return state.Append(append(dst, magic...), func(f *state.Fields) { m.fields(f, nil) })
 }
 
-// DecodeModel decodes a model of this package, whose parts it decodes with part, or a
-// single such part.
+// DecodeModel decodes a model of this package, using part for its parts. It also decodes
+// a single part.
 func DecodeModel(data []byte, part func([]byte) (algos.Model, error)) (algos.Model, error) {
 	data, several := bytes.CutPrefix(data, []byte(magic))
 	if !several {
@@ -159,8 +159,8 @@ func (m *model) fields(f *state.Fields, decode func([]byte) (algos.Model, error)
 	}
 }
 
-// Parts returns the model of each class and which of them are blank, if m is a model of
-// several classes.
+// Parts returns the model of each class and whether it is blank. ok is false if m is not
+// a multi-class model.
 func Parts(m algos.Model) (parts []algos.Model, blank []bool, ok bool) {
 	if m, ok := m.(interface {
 		Parts() ([]algos.Model, []bool)
@@ -171,5 +171,5 @@ func Parts(m algos.Model) (parts []algos.Model, blank []bool, ok bool) {
 	return nil, nil, false
 }
 
-// Parts returns the models, and which of them are blank.
+// Parts returns the model of each class, and whether it is blank.
 func (m *model) Parts() (parts []algos.Model, blank []bool) { return m.parts, m.blank }

@@ -1,15 +1,15 @@
 // Package ovr makes a learner of K classes out of one for two: a binary classifier for
 // each class, one against the rest. The prediction is the class whose classifier has the
 // largest decision. With well-tuned classifiers this is as accurate as any other method
-// (Rifkin and Klautau, "In Defense of One-Vs-All Classification", JMLR 5, 2004), works for
-// every learner, and a class that appears later is one classifier more. Learners that can
-// do better bring classes of their own (algos.SpecInfo.Classes).
+// (Rifkin and Klautau, "In Defense of One-Vs-All Classification", JMLR 5, 2004). It works
+// for every learner, and a class that appears later needs only one more classifier.
+// Learners that can do better support classes themselves (algos.SpecInfo.Classes).
 //
 // The classifiers are independent. They learn in parallel, from copies of the examples
-// that share the features, and the result does not depend on how many do so at a time.
+// that share the features. The result does not depend on the number of processors.
 //
-// A classifier that is added later first learns from the latest examples, all of them
-// negative ones. Its score is Blank until its first step.
+// A classifier that is added later first learns from the latest examples, which are all
+// negative. Its score is Blank until its first step.
 //
 // The API may change.
 package ovr
@@ -31,8 +31,8 @@ import (
 )
 
 // Spec returns spec with a New and a DecodeModel for any number of classes. For two
-// classes, for a regression, and for a learner with classes of its own they behave as
-// those of spec.
+// classes, for regression, and for a learner that supports classes itself, they behave
+// like those of spec.
 func Spec(spec algos.Spec) algos.Spec {
 	if spec.Classes || !slices.Contains(spec.Tasks, algos.Classify) {
 		return spec
@@ -53,8 +53,8 @@ func Spec(spec algos.Spec) algos.Spec {
 	return spec
 }
 
-// remembered is the number of labelled examples that are kept for classes to come:
-// enough for the first steps of most learners.
+// remembered is the number of labelled examples kept for future classes: enough for the
+// first steps of most learners.
 const remembered = 1024
 
 // Blank is the score of a classifier that has not taken a step.
@@ -62,15 +62,15 @@ const Blank = -1
 
 // learner has a classifier for each class.
 type learner struct {
-	make        func() (algos.Learner, error) // of a classifier
+	make        func() (algos.Learner, error) // makes a classifier
 	classifiers []classifier
-	recent      []*stream.Example // the latest labelled examples, with the number of their class
+	recent      []*stream.Example // the latest labelled examples, labelled with class numbers
 }
 
 // classifier tells one class from the rest.
 type classifier struct {
 	algos.Learner
-	begun bool // it was asked to take a step
+	begun bool // it has taken a step, or Finish was called
 }
 
 // step takes the steps that are due.
@@ -78,7 +78,7 @@ func (h *classifier) step(ctx context.Context) error {
 	return algos.StepDue(ctx, h.Learner, func() { h.begun = true })
 }
 
-// New returns a learner of k classes, three or more, with classifiers that make returns.
+// New returns a learner of k ≥ 3 classes. make makes its classifiers.
 func New(k int, make func() (algos.Learner, error)) (algos.Learner, error) {
 	l := &learner{make: make}
 	for range k {
@@ -119,7 +119,7 @@ func (l *learner) AddClass(ctx context.Context) error {
 	return nil
 }
 
-// against returns x with the label that it has for classifier k.
+// against returns a copy of x with its label for classifier k.
 func against(x *stream.Example, k int) *stream.Example {
 	c := *x
 	relabel(&c, k)
@@ -146,7 +146,7 @@ func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 	for k, h := range l.classifiers {
 		copies[k] = *x
 		relabel(&copies[k], k)
-		// They have the same options: if one refuses x then the first one does.
+		// All have the same options: if any refuses x, the first one does.
 		f, err := h.Add(&copies[k])
 		if err != nil {
 			return f, err
@@ -161,8 +161,7 @@ func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 
 func (l *learner) check(x *stream.Example) error { return Check(x, len(l.classifiers)) }
 
-// Check returns a *stream.FieldError if x has a label that is not the number of one of n
-// classes.
+// Check returns a *stream.FieldError if the label of x is not a class number, 0 to n−1.
 func Check(x *stream.Example, n int) error {
 	if k := int(x.Y); x.Labelled && (float64(k) != x.Y || k < 0 || k >= n) {
 		return &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, n-1)}
@@ -170,8 +169,8 @@ func Check(x *stream.Example, n int) error {
 	return nil
 }
 
-// last returns the examples that a new classifier learns from, and that a state holds.
-// There may be more in memory.
+// last returns the examples that a new classifier learns from and that are part of the
+// state. There may be more in memory.
 func (l *learner) last() []*stream.Example { return l.recent[max(0, len(l.recent)-remembered):] }
 
 func (l *learner) remember(x *stream.Example) {
@@ -186,7 +185,7 @@ func (l *learner) remember(x *stream.Example) {
 	l.recent = append(l.recent, x)
 }
 
-// Need is that of the classifier that is due first.
+// Need returns the number of examples until the first classifier is due.
 func (l *learner) Need() algos.Need {
 	fresh := math.MaxInt32
 	for _, h := range l.classifiers {
@@ -200,7 +199,7 @@ func (l *learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	// A step that has begun ends, so that no state is between two steps.
+	// Complete a step that has begun, so that no state is between two steps.
 	ctx = context.WithoutCancel(ctx)
 	err := l.each(func(_ int, h *classifier) error { return h.step(ctx) })
 	return l.Report(), err
@@ -251,8 +250,8 @@ func Mean(sums []stream.Measure, n int) []stream.Measure {
 	return sums
 }
 
-// addGauges adds the values of more to those of sum. A classifier without a step may have
-// none.
+// addGauges adds the values of more to the values of sum. A classifier without a step may
+// have no gauges.
 func addGauges(sum, more []stream.Measure) []stream.Measure {
 	if len(sum) == 0 {
 		return slices.Clone(more)
@@ -273,7 +272,8 @@ func (l *learner) Limits() algos.Limits {
 	return algos.Limits{}
 }
 
-// ChangePoints implements algos.DriftReporter: those of all classifiers, in order of time.
+// ChangePoints implements algos.DriftReporter. It merges the change points of all
+// classifiers, in order of time.
 func (l *learner) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	for _, h := range l.classifiers {
 		if c, ok := h.Learner.(algos.DriftReporter); ok {
@@ -288,7 +288,7 @@ func (l *learner) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 // AppendBinary appends the complete state.
 func (l *learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores what AppendBinary wrote, with any number of classes.
+// UnmarshalBinary restores the output of AppendBinary, with any number of classes.
 func (l *learner) UnmarshalBinary(data []byte) error { return state.Decode(data, l.fields) }
 
 var errFew = errors.New("fewer than three")
@@ -337,7 +337,7 @@ func (l *learner) each(f func(k int, h *classifier) error) error {
 	return Each(len(l.classifiers), func(k int) error { return f(k, &l.classifiers[k]) })
 }
 
-// Each calls f for 0 to n−1, in parallel, and returns the error of the smallest number.
+// Each calls f for 0 to n−1, in parallel, and returns the error with the smallest number.
 func Each(n int, f func(k int) error) error {
 	errs := make([]error, n)
 	par.Each(n, func(k int) { errs[k] = f(k) })

@@ -1,5 +1,5 @@
-// Package registry maps names to learners: the built-in ones, and those that a program
-// registers.
+// Package registry maps names to learners: the built-in ones, and the ones that a
+// program registers.
 //
 // The API is stable.
 package registry
@@ -20,7 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// All has every learner, in the order of help and tables.
+// All lists every learner, in the order used in help texts and tables.
 var All = []algos.Spec{
 	adaptive.Spec,
 	scs.Spec,
@@ -34,7 +34,7 @@ var All = []algos.Spec{
 	ridge.Spec,
 }
 
-// removed maps learners of earlier versions to what replaces them.
+// removed maps learners of earlier versions to their replacements.
 var removed = map[string]string{
 	"frs3vm":     "tsgs3vm finds a better model with the same features",
 	"katyusha":   likeSD,
@@ -51,8 +51,8 @@ var removed = map[string]string{
 const likeSD = "svrg-sd solves the same problems in fewer passes"
 
 // Register adds a learner of your own to All, so that trainers find it by name and
-// predictors can decode its models. Call it before using either, for example first
-// thing in main.
+// predictors can decode its models. Call it before using either, for example at the
+// start of main.
 func Register(s algos.Spec) error {
 	if s.Name == "" || s.New == nil || s.DecodeModel == nil || s.Check == nil || len(s.Tasks) == 0 {
 		return fmt.Errorf("learner %q lacks a part: make it with algos.Define", s.Name)
@@ -81,8 +81,8 @@ func Lookup(name string) (algos.Spec, error) {
 	return algos.Spec{}, fmt.Errorf("no learner %q; there are %s%s", name, strings.Join(names, ", "), spell.DidYouMean(name, names))
 }
 
-// ModelsOf returns the learner that decodes the models of the one called name, which may
-// be one that only earlier versions had.
+// ModelsOf returns the learner that decodes the models of the learner called name, which
+// may exist only in earlier versions.
 func ModelsOf(name string) (algos.Spec, error) {
 	switch name {
 	case "katyusha", "saga", "svrg":
