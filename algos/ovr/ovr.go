@@ -272,8 +272,7 @@ func (l *learner) Limits() algos.Limits {
 	return algos.Limits{}
 }
 
-// ChangePoints implements algos.DriftReporter. It merges the change points of all
-// classifiers, in order of time.
+// ChangePoints implements algos.DriftReporter for all classifiers, in order of time.
 func (l *learner) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	for _, h := range l.classifiers {
 		if c, ok := h.Learner.(algos.DriftReporter); ok {

@@ -12,9 +12,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// arrive adds the pending examples to the buffer. First the examples that make room
-// leave; then one sweep over the support vectors computes the responses of the new
-// ones. Other responses change only by the contribution of what left.
+// arrive adds the pending examples to the buffer. First it evicts examples to make
+// room. Then one sweep over the support vectors computes the responses of the new
+// examples. Other responses change only by the contributions that are removed.
 func (l *Learner) arrive() {
 	if len(l.Pending()) == 0 {
 		return
@@ -73,7 +73,7 @@ func (l *Learner) setGamma() {
 	l.rows = rows.New(l.basis, l.opt.CacheMB<<20)
 }
 
-// evict freezes the members that leave. Those without coefficients cost nothing.
+// evict freezes the members that leave. Members without a coefficient need no work.
 func (l *Learner) evict(slots []int) {
 	for _, i := range slots {
 		if l.a[i] != 0 || l.lag[i] != 0 {
@@ -97,9 +97,9 @@ func (l *Learner) subtract(a, lag, f, sum, diag float64, k []float32) {
 }
 
 // freeze turns example i into a frozen one, whose coefficient no longer changes. If
-// the maximum is reached, the oldest frozen one is removed first. To keep its
-// contribution small, w shrinks with each example that freezes, unless the
-// projections since the last one have shrunk it enough.
+// there are Frozen of them, the oldest one is removed first. To keep its contribution
+// small, w shrinks with each freeze, unless the projections since the last freeze
+// have shrunk it enough.
 func (l *Learner) freeze(i int) {
 	l.shrunk -= coldSpans / float64(l.opt.Frozen)
 	if l.shrunk < 0 {
@@ -174,8 +174,8 @@ type sweeping struct{ block, x []float32 }
 
 var sweepings = sync.Pool{New: func() any { return &sweeping{block: make([]float32, rows.Block*sweepCols)} }}
 
-// sweepOver adds the responses to the points of b. Pieces of sweepCols points are
-// summed up by themselves, on several processors, and added in order.
+// sweepOver adds the contributions of the points of b to the responses. Pieces of
+// sweepCols points are summed separately, on several processors, and added in order.
 func (l *Learner) sweepOver(b *kernel.Basis, a, lag []float64, slots []int, xs []stream.Vec) {
 	pieces := (len(a) + sweepCols - 1) / sweepCols
 	for len(xs) > 0 {

@@ -8,13 +8,13 @@ import (
 )
 
 // early accounts for the regularising effect of making only a few updates, as on a
-// stream: a model with loss weight c then does about as well as the optimum for
-// c/early. The first value tried: on ijcnn1, a9a and magic04 it chooses as training
-// anew does.
+// stream: a model with loss weight c is then about as good as the optimum for c/early.
+// It is the first value tried: on ijcnn1, a9a and magic04 it leads to the same choices
+// as full training.
 const early = 4
 
-// HeldOut implements algos.CrossValidator with the optima of the problems, where
-// the bias is regularised.
+// HeldOut implements algos.CrossValidator with the optima of the problems with a
+// regularised bias.
 func (l *Learner) HeldOut(xs []*stream.Example, fold []int, cs []float64) []float64 {
 	weights := make([]float64, len(cs))
 	for i, c := range cs {

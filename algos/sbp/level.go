@@ -6,16 +6,16 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rank"
 )
 
-// level solves the inner problem: the height γ of the water that is poured over the
-// responses, without or with a bias, which shifts the basins of the two classes
-// against each other.
+// level solves the inner problem: it finds the height γ of the water that is poured
+// over the responses. A bias, if there is one, shifts the basins of the two classes
+// relative to each other.
 //
 //	unbiased   Σ_i max(0, γ − c_i) = V
 //	biased     max_b γ  subject to  Σ_i max(0, γ − c_i − y_i b) = V
 //
-// At the maximum over b equally many examples of either class, k, are under water.
-// So, with each class in ascending order, the j-th pairs P_j = c⁺_j + c⁻_j fill up
-// like one basin with level 2γ.
+// At the maximum over b, k examples of each class are under water. So, with each class
+// in ascending order, the pairs P_j = c⁺_j + c⁻_j fill up like one basin with level
+// 2γ.
 //
 // Only examples near the level have to be sorted. A solve scans all examples once
 // and collects those within delta of the last solution. It widens that band if the
@@ -28,12 +28,12 @@ type level struct {
 	// The last solution, for sampling. v(i) = y_i (u_i + shift).
 	biased bool
 	shift  float64
-	count  [2]int // number of examples under water: of all in [0], or by class
+	count  [2]int // numbers of examples under water: all in [0], or by class
 	edge   [2]rank.Entry
 	under  int // total number
 
-	// A scan: the entries in the band, and for those below it their number and Σ
-	// max(0, lo − v). narrow moves the ends of the band towards the level.
+	// A scan: the entries in the band, and for the entries below it their number and
+	// Σ max(0, lo − v). narrow moves the ends of the band towards the level.
 	band  [2][]rank.Entry // scratch memory
 	found []int32         // scratch memory
 	lo    [2]float64
@@ -41,16 +41,16 @@ type level struct {
 	depth float64
 }
 
-// bandLow and bandHigh bound the number of examples for which the band is left
-// unchanged: enough for the level to stay inside until the next update, few enough
-// to be searched in less time than a scan takes.
+// The width of the band stays the same while it has bandLow to bandHigh examples:
+// enough for the level to stay inside until the next update, and few enough to search
+// in less time than a scan takes.
 const (
 	bandLow  = 64
 	bandHigh = 384
 )
 
 // solve finds the level for volume ≥ 0 over c_i = y_i u_i. There is at least one
-// example and, if biased, one of either class.
+// example or, if biased, at least one of each class.
 func (l *level) solve(u, y []float64, volume float64, biased bool) {
 	l.biased, l.shift = biased, 0
 	if biased {
@@ -106,8 +106,8 @@ func (l *level) rescale(f float64) {
 	l.delta *= f
 }
 
-// foresee moves the last solution to where the next one is expected after u has
-// grown by c·k, judging by examples near the level.
+// foresee moves the last solution to a prediction of the next one, after u has grown
+// by c·k. It uses examples near the level.
 func (l *level) foresee(c float64, k []float32, y []float64) {
 	var move [2]float64
 	for class, band := range l.band {
@@ -129,7 +129,7 @@ func (l *level) foresee(c float64, k []float32, y []float64) {
 	l.bias += (move[1] - move[0]) / 2
 }
 
-// span returns the smallest value, and one above the largest.
+// span returns the smallest value, and the next number above the largest.
 func (l *level) span(u, y []float64) (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for i, v := range u {
@@ -147,7 +147,7 @@ func (l *level) value(u, y float64) (v float64, sign uint64) {
 	return math.Float64frombits(math.Float64bits(u+l.shift)^sign) + 0, sign
 }
 
-// scan sums up what lies below lo and collects what lies in [lo, hi). Example i is
+// scan sums up the values below lo and collects the values in [lo, hi). Example i is
 // added in lane i mod 8; the lanes are added at the end.
 func (l *level) scan(u, y []float64, lo, hi float64) {
 	for c := range l.band {
@@ -251,13 +251,13 @@ func (l *level) known(class, k int) (rank.Entry, bool) {
 	return l.band[class][i], true
 }
 
-// fillPairs finds level and bias.
+// fillPairs finds the level and the bias.
 func (l *level) fillPairs(volume, hi float64, n int) int {
 	k := max(l.below[0], l.below[1]) + 1
 	p, okP := l.known(0, k)
 	q, okN := l.known(1, k)
 	if !okP || !okN {
-		// Either class may have run out of examples, or of band.
+		// Either class may have no more examples, or no more in the band.
 		if max(l.below[0], l.below[1]) > 0 && l.depth >= volume {
 			return missLow
 		}

@@ -6,14 +6,14 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rank"
 )
 
-// sorted is the number of entries of a class that are simply sorted.
+// sorted is the number of entries of a class up to which they are sorted directly.
 const sorted = 48
 
-// narrow reduces the bands of the first classes to what lies around the level, and
-// sorts them, by bisection over ranks. Each round looks at the pair (with one
-// class, the entry) in the middle of the remaining ranks, and moves the end of the
-// bands on the side away from the level. The bands are unchanged if they end before
-// the level.
+// narrow reduces the bands of the given number of classes to the entries around the
+// level, by bisection over ranks, and sorts them. Each round looks at the pair (or the
+// entry of a single class) in the middle of the remaining ranks, and moves the end of
+// the bands that is on its other side from the level. An end of a band that the level
+// lies beyond stays.
 func (l *level) narrow(classes int, volume float64) {
 	for {
 		// Ranks (from 0) that all classes have in their bands: first ≤ r < end.
@@ -42,7 +42,7 @@ func (l *level) narrow(classes int, volume float64) {
 				l.band[c] = l.band[c][:i+1]
 				continue
 			}
-			if classes == 1 { // entries equal to it are not below it
+			if classes == 1 { // entries of equal value are not below it
 				i = rank.Partition(l.band[c][:i], rank.Entry{V: at[c].V, I: -1})
 			}
 			if l.band[c] = l.band[c][i:]; i == 0 {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// nuStep bounds the factor by which ν changes at a time, since early averages are
-// far from the optimum.
+// nuStep bounds the factor by which ν changes at each restart, since early averages
+// are far from the optimum.
 const nuStep = 4
 
-// adapt sets ν to the value that corresponds to λ, as far as the average w can
-// tell. The minimiser τ of
+// adapt sets ν to the value that corresponds to λ, estimated from the average w. The
+// minimiser τ of
 //
 //	λ/2 τ²‖w‖² + min_β mean_i max(0, 1 − y_i (τ ⟨w,Φ(x_i)⟩ + β))
 //
-// gives ν = mean hinge/‖τ w‖, exactly so at the optimum. With γ = 1/τ the losses
+// gives ν = mean hinge/‖τ w‖, which is exact at the optimum. With γ = 1/τ the losses
 // are the water up to γ, so the minimiser satisfies γ Σ_{m_i<γ} m_i = λ n ‖w‖². The
 // m_i are the responses or, with a bias, half the sums of the pairs that fill up
 // together, each counted twice.
@@ -54,8 +54,8 @@ func (l *Learner) adapt() {
 }
 
 // bestNu returns the water Σ each·max(0, γ − m_j) at the γ with γ Σ_{m_j<γ}
-// each·m_j = goal, for ascending m. There is none if goal is 0 or the sum of all m
-// is not above 0.
+// each·m_j = goal, for ascending m. It returns false if there is no such γ: if goal is
+// not positive, or no partial sum of m is.
 func bestNu(m []float64, each, goal float64) (float64, bool) {
 	if !(goal > 0) {
 		return 0, false

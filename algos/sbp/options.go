@@ -6,7 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
-// options are the learner's options; the tags say what they mean.
+// options are the learner's options; their tags document them.
 type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda and nu are auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda, eq 2.2" doc:"ridge weight, from which nu is found; used while nu is auto"`
@@ -31,8 +31,8 @@ type options struct {
 	_ struct{} `opt:"certify" fixed:"0"`
 }
 
-// A restart keeps half of what was learned: the average keeps this weight, and
-// the step size goes on from this share of the step count.
+// A restart keeps half of the progress: the average keeps this share of its weight, and
+// the step count for the step size is multiplied by this factor.
 const (
 	retain = 0.5
 	shrink = 0.5
@@ -53,7 +53,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	},
 	Presets: map[string]map[string]string{
 		"paper": {"nu": "0.001", "classes": "coin", "intercept": "false", "restart": "0", "final": "10"},
-		// Few examples, each of which is learned from thoroughly before it goes.
+		// Few examples, with many updates before they leave.
 		"drift": {"buffer": "1000", "frozen": "1000", "updates": "64", "restart": "0.001"},
 	},
 }, check, newLearner, expansion.Decode)

@@ -25,37 +25,35 @@ import (
 //	f(w) = max_{b, ξ}  min_i (c_i + y_i b + ξ_i),   c_i = y_i ⟨w, Φ(x_i)⟩,  ξ ≥ 0,  Σ ξ_i ≤ n ν
 //
 // whose value γ is the height of a volume n ν of water poured over the responses c.
-// With ν = L/‖w*‖, L being the mean hinge loss of the minimiser w* of λ/2 ‖w‖² +
-// mean hinge, w*/‖w*‖ maximises f, and f = 1/‖w*‖. An update draws an example i at
-// random from those under water,
+// Let w* be the minimiser of λ/2 ‖w‖² + mean hinge and L its mean hinge loss. With
+// ν = L/‖w*‖, w*/‖w*‖ maximises f, and f = 1/‖w*‖. An update draws an example i at
+// random from the examples under water,
 //
 //	w ← w + η y_i Φ(x_i),   η = 1/√(t max_j K(x_j,x_j)),   then w ← w/‖w‖ if ‖w‖ > 1
 //
-// and updates all responses, which takes the kernel row of i. The model is the
-// average of the iterates divided by its γ; its mean hinge loss on the buffer is
-// exactly ν/γ.
+// and updates all responses, which needs the kernel row of i. The model is the average
+// of the iterates divided by its γ. Its mean hinge loss on the buffer is exactly ν/γ.
 //
 // Paper → code: α scale·a, c scale·y∘u, ‖w‖² r2, γ and b cur.gamma and cur.bias
 // times scale, their averages bar, Σ_t α sumS·a − lag, Σ_t c y∘sumU, T step.
 //
-// Departures, all of them options except the first: candidates for updates are
-// predicted, so that rows can be computed in blocks, which does not change the
-// draws. ν is adapted to λ at each restart, by minimising the regularised risk over
+// There are these departures, all of them options except the first. Candidates for
+// updates are predicted, so that rows can be computed in blocks; this does not change
+// the draws. ν is adapted to λ at each restart, by minimising the regularised risk over
 // the multiples of the present average (at a fixed ν the average can only have a
-// smaller risk than at the last restart, so the sequence descends towards w*).
-// Examples arrive and are evicted, and averages restart, as described at the
-// methods below.
+// smaller risk than at the last restart, so the sequence descends towards w*). Examples
+// arrive and are evicted, and averages restart, as described at the methods below.
 //
 // The printed algorithms are followed with these corrections: ‖w‖² = Σ α_i c_i;
-// water covers the largest response, too; with ν = 0 the draw is from the smallest
+// water also covers the largest response; with ν = 0 the draw is from the smallest
 // responses; the average is divided by γ only if γ > 0.
 //
-// Cost: n kernel values per update, minus those cached, and one value per support
+// Cost: n kernel values per update, minus cached ones, and one value per support
 // vector for each arrival. Memory: the cache, a block of rows and, with more than
-// 1,024 features, 28 bytes per nonzero, 300 per example (held or frozen), and 200
-// per feature; otherwise Buffer examples in packed form and 72 bytes each. The
-// process may take twice that, since the garbage collector lets the heap double.
-// Not safe for concurrent use.
+// 1,024 features, 28 bytes per nonzero, 300 per example (in the buffer or frozen), and
+// 200 per feature; otherwise Buffer examples in packed form and 72 bytes each. The
+// process may take twice as much, since the garbage collector lets the heap double.
+// It is not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
 	opt options
@@ -74,12 +72,12 @@ type Learner struct {
 	// signed.
 	cold           *kernel.Basis
 	coldA, coldLag []float64
-	coldNext       int // the oldest, once there are Frozen of them
+	coldNext       int // the oldest one, once there are Frozen of them
 	removed        uint64
 
 	scale, r2    float64
-	sum2, sumW   float64 // ‖S‖² and ⟨S,w⟩, S being the sum of the iterates in the average
-	shrunk       float64 // logarithm of how much w has shrunk since the last freeze beyond what Frozen requires
+	sum2, sumW   float64 // ‖S‖² and ⟨S,w⟩, where S is the sum of the iterates in the average
+	shrunk       float64 // logarithm of the shrinkage of w beyond the amount that Frozen requires
 	maxDiag      float64
 	t            float64 // step count for the step size
 	step         uint64
@@ -106,12 +104,12 @@ type Learner struct {
 	parts                 [][2]float64 // sums of a sweep, by piece and example
 }
 
-// coldSpans is the logarithm of how much w shrinks, by projections or otherwise,
-// while as many examples freeze as may be frozen: e⁻⁵ of an example's contribution
-// is left when it is removed.
+// coldSpans is the logarithm of the factor by which w shrinks, by projections or
+// otherwise, during Frozen freezes: when an example is removed, e⁻⁵ of its
+// contribution is left.
 const coldSpans = 5
 
-// firstNu is the first ν, before anything is known, for kernels with K(x,x) = 1.
+// firstNu is the initial ν for kernels with K(x,x) = 1.
 const firstNu = 0.01
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
@@ -130,7 +128,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	return l, err
 }
 
-// Limits implements algos.Limited: the water treats all examples alike.
+// Limits implements algos.Limited. Weights are ignored: all examples count alike.
 func (l *Learner) Limits() algos.Limits { return algos.Limits{Unweighted: true} }
 
 // Step adds the pending examples to the buffer and does Updates updates per Every
@@ -149,8 +147,8 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// finalParts are the fractions of the final updates after which a new average
-// begins: in the end it is over the second half.
+// finalParts divides the final updates into parts with a new average each. The last
+// average is over the second half.
 var finalParts = [...]float64{1. / 8, 1. / 8, 1. / 4, 1. / 2}
 
 // Finish adds the pending examples and does the final updates.
@@ -195,7 +193,7 @@ func (l *Learner) batch(ctx context.Context, n int) error {
 	return nil
 }
 
-// lambda returns the ridge weight that ν is to belong to.
+// lambda returns the ridge weight to which ν is adapted.
 func (l *Learner) lambda() float64 {
 	if math.IsNaN(l.opt.Lambda) {
 		return 1 / (l.opt.C * float64(len(l.y)))
@@ -206,8 +204,8 @@ func (l *Learner) lambda() float64 {
 // volume returns n ν.
 func (l *Learner) volume() float64 { return l.nu * float64(len(l.y)) }
 
-// solvable reports whether there is anything to solve: an example and, with an
-// intercept, one of either class.
+// solvable reports whether there is anything to solve: an example or, with an
+// intercept, an example of each class.
 func (l *Learner) solvable() bool {
 	var has [2]bool
 	for _, y := range l.y {
@@ -223,12 +221,12 @@ func (l *Learner) solvable() bool {
 	return !l.opt.Intercept && len(l.y) > 0
 }
 
-// settle finds γ and b of the average, which becomes the model.
+// settle finds γ and b of the average and so updates the model.
 func (l *Learner) settle() {
 	l.model = nil
 	if !l.solvable() {
-		// Responses of a single class say nothing about b: the model stays as it
-		// is, or predicts that class if it never was anything else.
+		// Responses of a single class say nothing about b: the model does not change.
+		// Before the first update it predicts that class.
 		if len(l.y) > 0 && l.step == 0 {
 			l.only = l.y[0]
 		}
@@ -251,9 +249,9 @@ func (l *Learner) coef(a, lag float64) float64 {
 	return l.scale * a
 }
 
-// Model returns the average divided by its γ. An average with γ ≤ 0, which makes
-// more mistakes than the slack allows, is returned as it is: its decisions have the
-// right sign but not the right magnitude.
+// Model returns the average divided by its γ. An average with γ ≤ 0, which makes more
+// mistakes than the slack allows, is not divided: its decisions have the right sign
+// but not the right magnitude.
 func (l *Learner) Model() algos.Model {
 	if l.model == nil {
 		l.model = l.expansion()

@@ -7,10 +7,10 @@ import "math"
 // lanes is the number of partial sums of a scan.
 const lanes = 8
 
-// scanGo adds, to lane i mod 8 of depth, lo − v(i) for each v(i) = y_i (u_i +
-// shift) below lo. It counts these, and among them those with y_i < 0. It stores
-// those i with lo ≤ v(i) < hi, in order, in band, which has room for all. It starts
-// at example from.
+// scanGo adds lo − v(i) to lane i mod 8 of depth, for each v(i) = y_i (u_i + shift)
+// below lo. It counts these i, and the ones among them with y_i < 0. It stores the i
+// with lo ≤ v(i) < hi, in order, in band, which has room for all. It starts at example
+// from.
 func scanGo(u, y []float64, shift, lo, hi float64, depth *[lanes]float64, from int, band []int32) (below, negative, found int) {
 	var all, neg uint64
 	for i := from; i < len(u); i++ {

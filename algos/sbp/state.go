@@ -10,9 +10,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 )
 
-// AppendBinary appends the complete state. Responses are stored, because
-// recomputing them in another order of summation would round differently; kernel
-// rows are not.
+// AppendBinary appends the complete state. Responses are stored, because recomputing
+// them in another order of summation would round differently. Kernel rows are not
+// stored.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
 // UnmarshalBinary restores the output of AppendBinary; after an error the state is
@@ -87,7 +87,7 @@ func (l *level) fields(f *state.Fields) {
 
 func finite(x float64) bool { return x-x == 0 }
 
-// check refuses states that cannot have been stored.
+// check makes f fail for states that no run can have saved.
 func (l *Learner) check(f *state.Fields) {
 	n := len(l.y)
 	for _, v := range [][]float64{l.a, l.u, l.lag, l.sumU} {

@@ -8,8 +8,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// foldBelow is the scale below which it is multiplied into the values that it
-// scales, long before they would lose precision without it.
+// foldBelow is the scale below which it is folded into the values that it scales,
+// long before precision would be lost.
 const foldBelow = 1e-3
 
 // syncEvery is the number of updates after which ‖w‖² is recomputed.
@@ -40,7 +40,7 @@ func (l *Learner) apply(i int) {
 	l.t++
 	eta := l.eta(l.t)
 	k := l.rows.Row(i)
-	// ‖w‖² from the responses before the update.
+	// Update ‖w‖² from the responses before the update.
 	l.r2 += float64(2*eta*l.y[i]*float64(l.scale*l.u[i])) + float64(float64(eta*eta)*float64(k[i]))
 	l.sumW += float64(eta * l.y[i] * l.sumU[i])
 	d := eta / l.scale
@@ -97,9 +97,9 @@ func (l *Learner) norm2() float64 {
 	return min(1, max(0, float64(float64(sum*l.scale)*l.scale)))
 }
 
-// rejectBelow is the smallest share of eligible examples for which draws are made
-// by rejection. The sequence of candidates then does not depend on the level, so
-// that the next updates can be predicted.
+// rejectBelow is the smallest share of eligible examples at which draws use rejection.
+// With rejection, the sequence of candidates does not depend on the level, so the next
+// updates can be predicted.
 const rejectBelow = 1. / 64
 
 // draw draws the example of the next update from p*. left is the number of updates
@@ -130,7 +130,7 @@ func (l *Learner) draw(left int) int {
 	return i
 }
 
-// setPeek makes peek produce what rng will produce next.
+// setPeek copies the state of rng to peek, so that peek predicts its next numbers.
 func (l *Learner) setPeek() bool {
 	state, err := l.rng.MarshalBinary()
 	return err == nil && l.peek.UnmarshalBinary(state) == nil
@@ -142,9 +142,9 @@ type generator interface {
 	Uint64() uint64
 }
 
-// pick draws an example from p*: uniformly from those under water or, with an
-// intercept, from those of a class chosen by a fair coin (either class has half of
-// the mass, as the bias requires).
+// pick draws an example from p*: uniformly from the examples under water. With an
+// intercept, the example is of one class, chosen by a fair coin or in turns (each class
+// has half of the mass, as the bias requires).
 func (l *Learner) pick(g generator, step uint64) int {
 	class := -1
 	count := l.cur.count[0]
@@ -181,9 +181,9 @@ func (l *Learner) inClass(i, class int) bool {
 	return class < 0 || (l.y[i] < 0) == (class == 1)
 }
 
-// lookAhead computes in one block the kernel rows of the examples likely to be
-// drawn next: those predicted by the present p*, then those next above the water.
-// Wrong guesses cost time, nothing else.
+// lookAhead computes the kernel rows of the most likely next examples in one block:
+// first the examples predicted by the present p*, then the ones next above the water.
+// Wrong guesses cost only time.
 func (l *Learner) lookAhead(n int) {
 	l.ahead = l.ahead[:0]
 	want := func(i int32) {
@@ -198,8 +198,8 @@ func (l *Learner) lookAhead(n int) {
 	for k := range n {
 		want(int32(l.pick(&l.peek, l.step+uint64(k))))
 	}
-	// With little water the same few examples come up repeatedly, until others are
-	// lower: rows of those will soon be needed.
+	// With little water the same few examples are drawn repeatedly, until others are
+	// lower. The rows of these others will be needed soon.
 	if l.cur.under < n {
 		for k := 0; len(l.ahead) < n; k++ {
 			out := true

@@ -10,7 +10,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/finitesum"
 )
 
-// options are those of all methods of the family; the tags say what they mean.
+// options are the options of all methods of the family; their tags document them.
 type options struct {
 	Loss     string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
 	C        float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
@@ -35,8 +35,8 @@ type options struct {
 	_ struct{} `opt:"batch" fixed:"1"`
 }
 
-// width of the parabola that smooths the hinge, in units of the margin: that of
-// the usual smoothed hinge.
+// width is the width of the parabola that smooths the hinge, in units of the margin,
+// as in the usual smoothed hinge.
 const width = 1
 
 // sigma is 1 minus the momentum, delta the factor of the penalty
@@ -53,8 +53,8 @@ var gone = map[string]string{
 	"delta":  "the factor of the penalty on scales other than 1 is 0.1",
 }
 
-// params returns the options of a method in the solver's terms, where 0 is the
-// method's usual value.
+// params returns the solver's parameters for a method. A rate of 0 stands for the
+// method's default.
 func (o *options) params(m *finitesum.Method, seed uint64) finitesum.Params {
 	rate := o.Rate
 	if math.IsNaN(rate) {
@@ -90,8 +90,8 @@ func spec(m *finitesum.Method, summary, when, paper string, presets map[string]m
 	}, nil, func(env algos.Env, o options) (algos.Learner, error) { return newLearner(env, m, o) }, model.DecodeLinear)
 }
 
-// with returns the presets: the paper's with further options, and one for
-// streams that change quickly.
+// with returns the presets: paper with further options, and drift for streams that
+// change quickly.
 func with(more map[string]string) map[string]map[string]string {
 	p := map[string]string{"loss": "squared", "draw": "uniform", "bias": "0", "lambda": "0.0001", "final": "100", "tol": "0"}
 	maps.Copy(p, more)

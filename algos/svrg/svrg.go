@@ -29,9 +29,9 @@ import (
 // step, and then runs epochs on it, one step each. The next refresh starts where
 // this one ended. An interrupted epoch is run again from its snapshot.
 //
-// Memory: the examples, for saga-sd one number for each, about 12 vectors, and with up
-// to 64 coordinates (1,000 on request) half a Gram matrix. Not safe for concurrent
-// use.
+// Memory: the examples, with saga-sd one number per example, about 12 vectors, and with
+// up to 64 coordinates (optionally 1,000) half a Gram matrix. It is not safe for
+// concurrent use.
 type Learner struct {
 	*samplers.Buffer
 	opt    options
@@ -39,7 +39,7 @@ type Learner struct {
 	loss   finitesum.Loss
 	prob   *finitesum.Problem
 	solver *finitesum.Solver
-	gram   *finitesum.Gram // nil: θ is not computed from it
+	gram   *finitesum.Gram // nil: θ is not computed from a Gram matrix
 	stale  int             // rows removed from gram since it was rebuilt
 
 	due   int  // epochs still to be run on the present sample
@@ -50,7 +50,7 @@ type Learner struct {
 	w     []float64
 }
 
-// note has the figures to report about the last epoch.
+// note has the values to report about the last epoch.
 type note struct{ objective, norm, bound, eta, thetaMin, thetaMax float64 }
 
 const autoGram = 64 // see option theta
@@ -101,7 +101,7 @@ func (l *Learner) Limits() algos.Limits {
 	return algos.Limits{Features: l.opt.Features, Option: "dims"}
 }
 
-// Need waits for a fraction of the number of examples held.
+// Need waits for a fraction of the number of stored examples.
 func (l *Learner) Need() algos.Need {
 	if l.due > 0 {
 		return algos.Need{Steps: l.due}
@@ -128,7 +128,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// arrive adds the arrivals to sample, problem and Gram matrix.
+// arrive adds the arrivals to the sample, the problem and the Gram matrix.
 func (l *Learner) arrive() {
 	d := l.Take()
 	if len(d.Join) == 0 {
@@ -170,8 +170,8 @@ func (l *Learner) byGram() bool {
 	return l.par.Decrease > 0 && l.loss.Kind == finitesum.Squared
 }
 
-// keepGram creates the Gram matrix, rebuilds it once as many rows have been removed
-// as it holds, and drops it if there are too many coordinates.
+// keepGram creates the Gram matrix, rebuilds it once as many rows have been removed as
+// it contains, and drops it if there are too many coordinates.
 func (l *Learner) keepGram() {
 	if !l.byGram() {
 		return
@@ -244,9 +244,9 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// Report describes the state after the last epoch: F at the snapshot, the norm of
-// the smallest subgradient there, and as the certificate the bound on F − min F
-// from strong convexity.
+// Report describes the state after the last epoch: F at the snapshot, the norm of the
+// smallest subgradient there, and, as the certificate, the bound on F − min F of
+// Solver.Gap.
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step, r.Sample = l.steps, l.prob.Len()
@@ -317,15 +317,15 @@ func (l *Learner) fields(f *state.Fields) {
 		f.Fail("w", err)
 		return
 	}
-	l.w = slices.Clone(l.w) // the model before may still be in use
+	l.w = slices.Clone(l.w) // the previous model may still be in use
 	if l.byGram() {
 		l.solver.UseGram(l.gram)
 	}
 	l.renew()
 }
 
-// restore builds the problem from the examples read, none of which may be wider
-// than the solver's vectors.
+// restore builds the problem from the decoded examples. It returns an error if one of
+// them has more coordinates than the solver's vectors.
 func (l *Learner) restore() error {
 	dim := len(l.solver.X())
 	for i, x := range l.Sample() {

@@ -7,16 +7,16 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// Rule is how to find θ, the minimum of F(θx) + ζ (1−θ)² ‖p‖²/2, without a Gram
-// matrix, which gives it exactly in O(d²).
+// Rule says how to find θ, the minimum of F(θx) + ζ (1−θ)² ‖p‖²/2, without a Gram
+// matrix. A Gram matrix gives it exactly in O(d²).
 type Rule uint8
 
 const (
-	// AtStart: exactly, but only in the first inner step of an epoch, where the
-	// margins are known from the full gradient. (A start at y~ takes a pass to
-	// compute them.)
+	// AtStart finds θ exactly, but only in the first inner step of an epoch, where the
+	// margins are known from the full gradient. (A start at y~ takes a pass to compute
+	// them.)
 	AtStart Rule = iota
-	// byPass: exactly, with a pass over all rows each time; for tests.
+	// byPass finds θ exactly, with a pass over all rows each time; for tests.
 	byPass
 )
 
@@ -87,8 +87,8 @@ func (r *ray) search() float64 {
 	return theta
 }
 
-// quadratic returns the minimum for the squared loss, given q = ‖Ax‖²/n and h =
-// bᵀAx/n: equations (10) and (11) and their common generalisation.
+// quadratic returns θ for the squared loss, given q = ‖Ax‖²/n and h = bᵀAx/n:
+// equations (10) and (11) and their common generalisation.
 func (r *ray) quadratic(q, h float64) float64 {
 	pen := float64(r.zeta * r.pp)
 	den := q + pen + float64(r.p.Ridge*r.two)
@@ -106,7 +106,7 @@ type decrease struct {
 	z      []float64
 }
 
-// due reports whether step k is one of them. It is called once per step.
+// due reports whether step k is a sufficient-decrease step. It is called once per step.
 func (d *decrease) due(k int) bool {
 	if len(d.places) == 0 || d.places[0] != k {
 		return false
@@ -115,7 +115,7 @@ func (d *decrease) due(k int) bool {
 	return true
 }
 
-// prepareDecrease chooses the steps among m. L is l.
+// prepareDecrease chooses the sufficient-decrease steps among m. l is L.
 func (s *Solver) prepareDecrease(l float64, m int) {
 	d := &s.decrease
 	d.zeta = s.par.Delta * s.eta / max(1-float64(l*s.eta), 0.1)
@@ -148,7 +148,7 @@ func (s *Solver) places(m int) []int {
 	return out
 }
 
-// theta returns θ for the point x, which is the snapshot or not; pp is ‖p~‖².
+// theta returns θ for the point x. snapshot says that x is the snapshot; pp is ‖p~‖².
 func (s *Solver) theta(x []float64, snapshot bool, pp float64) float64 {
 	p, d := s.prob, &s.decrease
 	r := ray{p: p, zeta: d.zeta, pp: pp}

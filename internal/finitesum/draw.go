@@ -10,10 +10,10 @@ import (
 //
 //	p_i = ½ (1/n + ‖a_i‖²/Σ‖a_k‖²)
 //
-// and its gradient divided by n p_i, which keeps the estimate unbiased. The largest
-// curvature of a summand weighted like this is less than twice the mean one, so
-// that single long rows do not dictate the step (after Xiao and Zhang 2014, section
-// 3; the uniform half keeps SAGA's table fresh).
+// and divides the gradient by n p_i, which keeps the estimate unbiased. The largest
+// curvature of a summand with this weight is less than twice the mean curvature, so
+// single long rows do not dictate the step (after Xiao and Zhang 2014, section 3; the
+// uniform half keeps SAGA's table fresh).
 type sampling struct {
 	n      int
 	weight []float64 // 1/(n p_i); empty: uniform
@@ -61,8 +61,8 @@ func (s *sampling) prepare(p *Problem, weighted bool) {
 		s.alias[i] = k
 		s.keep[k] -= 1 - s.keep[i]
 		if s.keep[k] < 1 {
-			// k has become low; high ones start after it. low ≤ high holds, since
-			// each of the n rows is on one side.
+			// k has become low, and the high entries start after it. low ≤ high holds,
+			// since each of the n rows is on one side.
 			high++
 			s.work[low] = k
 			low++

@@ -117,8 +117,8 @@ func (g *Gram) forms(x []float64) (q, h float64) {
 var errSingular = errors.New("the ridge problem has no finite solution")
 
 // Ridge returns the minimum of 1/(2n) Σ (a_iᵀx − b_i)² + λ1/2 ‖x‖², by Cholesky
-// factorisation: O(d³/6). Coordinates that the others explain up to rounding, which
-// can happen only if λ1 is 0 or tiny, are set to 0.
+// factorisation: O(d³/6). Coordinates that are linear combinations of others up to
+// rounding, which requires that λ1 is 0 or tiny, are set to 0.
 func (g *Gram) Ridge(lambda1 float64) ([]float64, error) {
 	const tiny = 1e-13
 	d, n := len(g.h), g.mass()

@@ -5,28 +5,28 @@ import (
 	"slices"
 )
 
-// lazy lets sparse rows skip the coordinates that they do not have. Such a
-// coordinate follows
+// lazy lets steps on sparse rows skip the coordinates that a row does not have. Such
+// a coordinate follows
 //
 //	x' = soft(x − η (g + λ1 x), η λ2) + (1−σ)(x − x^),  x^' = x
 //
-// with constant g. That is linear if λ2 is 0, and otherwise as long as the argument
+// with constant g. This is linear if λ2 is 0, and otherwise as long as the argument
 // of soft stays on one side. k steps are then a linear map of (x, x^, g), which is
 // tabulated for k up to the length of the table. A coordinate at 0 with |g| ≤ λ2
-// stays there. One on its way there, which soft sends to 0 while its momentum dies
-// away, also follows a linear map.
+// stays there. A coordinate that soft sets to 0 while its momentum decays also
+// follows a linear map.
 type lazy struct {
 	done []int32 // number of steps that a coordinate has taken
 	jump []leap  // by number of steps
 	fade []leap  // by number of steps in which soft returns 0
-	rec  recipe  // for which jump and fade were computed
+	rec  recipe  // the parameters of jump and fade
 }
 
 // leap is the effect of k steps on a coordinate: x becomes a x + b x^ + c g, and
 // the average gains p x + q x^ + r g.
 type leap struct{ a, b, c, p, q, r float64 }
 
-// recipe is everything that a leap depends on.
+// recipe has all parameters that a leap depends on.
 type recipe struct {
 	eta, ridge, mom float64
 	n               int

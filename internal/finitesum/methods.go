@@ -10,7 +10,7 @@ import (
 type Method struct {
 	name        string
 	rate, inner float64 // default settings
-	table       bool    // of derivatives, with its mean, instead of full gradients
+	table       bool    // uses a table of derivatives and its mean instead of full gradients
 }
 
 // String returns the method's name for users.
@@ -27,7 +27,7 @@ var SVRGSD = &Method{name: "svrg-sd", rate: 1, inner: 2}
 // Composite Objectives" (NIPS 2014), with momentum and sufficient decrease.
 var SAGASD = &Method{name: "saga-sd", rate: 1. / 3, inner: 1, table: true}
 
-// descend is an epoch of m inner steps. With a new i for each k and μ~ = ∇F(x~),
+// descend does an epoch of m inner steps. With a new i for each k and μ~ = ∇F(x~),
 //
 //	x_0   = x^_0 = x~, or y~ (see convex)
 //	p~    = ∇f_i(x_{k−1}) − ∇f_i(x~)

@@ -5,14 +5,14 @@
 //
 // with the squared loss (ridge, Lasso, elastic net), a smoothed hinge or the
 // logistic loss. The weights w_i are usually 1; otherwise n is their sum. The
-// methods, SVRGSD and SAGASD, are those of Shang, Liu, Zhou, Cheng, Ng, Yoshida,
+// methods, SVRGSD and SAGASD, come from Shang, Liu, Zhou, Cheng, Ng, Yoshida,
 // "Guaranteed Sufficient Decrease for Stochastic Variance Reduced Gradient
-// Optimization" (AISTATS 2018, arXiv 1802.09933). methods.go has their epoch, walk.go
+// Optimization" (AISTATS 2018, arXiv 1802.09933). methods.go has the epoch, walk.go
 // its step (lazy.go for sparse rows), decrease.go the sufficient decrease, solver.go
-// what happens between epochs. Gram solves ridge problems directly.
+// the work between epochs. Gram solves ridge problems directly.
 //
 // Everything is deterministic: an epoch is a function of the solver's state, the
-// rows and the seed. The package knows nothing of streams.
+// rows and the seed. The package does not depend on how rows arrive.
 package finitesum
 
 import (
@@ -30,8 +30,8 @@ type Problem struct {
 	Ridge float64 // λ1 ≥ 0, part of every summand
 	Lasso float64 // λ2 ≥ 0
 	// Bias is the value of a constant feature, which is coordinate 0 and exempt
-	// from λ2; feature j is then coordinate j+1. With 0 there is none, and feature
-	// j is coordinate j.
+	// from λ2; feature j is then coordinate j+1. If Bias is 0 there is no such
+	// feature, and feature j is coordinate j.
 	Bias float64
 
 	weights weight.List
@@ -109,7 +109,7 @@ func (p *Problem) Set(i int, a stream.Vec, b float64) {
 // sparse reports whether lazy updates pay off.
 func (p *Problem) sparse() bool { return 8*p.nnz < p.Len()*p.Dim() }
 
-// coordinates yields the coordinates that row i has, except that of the bias.
+// coordinates yields the coordinates that row i has, except the bias.
 func (p *Problem) coordinates(i int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		r, first := &p.rows[i], p.first()
@@ -218,7 +218,7 @@ func (p *Problem) penalty(x []float64) float64 {
 	return float64(p.Ridge/2*two) + float64(p.Lasso*one)
 }
 
-// norms returns ‖x‖² and the part of ‖x‖₁ that λ2 weighs.
+// norms returns ‖x‖², and ‖x‖₁ without the bias.
 func (p *Problem) norms(x []float64) (two, one float64) {
 	for j, v := range x {
 		two += float64(v * v)
@@ -262,8 +262,8 @@ func (p *Problem) gradient(g, d []float64) {
 	}
 }
 
-// subgradient returns the norm of the smallest subgradient of F at x, which is 0 at
-// a minimum, given the gradient of the mean loss there. For λ1 > 0, F(x) − F* ≤
+// subgradient returns the norm of the smallest subgradient of F at x, which is 0 at a
+// minimum. grad is the gradient of the mean loss at x. For λ1 > 0, F(x) − F* ≤
 // norm²/(2 λ1).
 func (p *Problem) subgradient(x, grad []float64) float64 {
 	s := 0.0

@@ -43,8 +43,8 @@ type Solver struct {
 	// State between epochs.
 	snap   []float64 // x~
 	y      []float64 // SVRG-SD: y~
-	sum    []float64 // SVRG-SD: of the snapshots since the rows last changed
-	summed int
+	sum    []float64 // SVRG-SD: sum of the snapshots since the rows last changed
+	summed int       // their number
 	epoch  uint64
 	segs   uint64    // epochs since the start or Restart; part of every state, but not used
 	halved int       // number of times that the step was halved
@@ -52,10 +52,10 @@ type Solver struct {
 	mean   []float64 // SAGA-SD: mean of e_i a_i
 	passes float64
 
-	// What is known about the snapshot; valid says which of it.
+	// Known values at the snapshot; valid says which are up to date.
 	valid      validity
-	margins, d []float64 // a_iᵀx~, derivatives there
-	grad       []float64 // gradient of the mean loss there
+	margins, d []float64 // a_iᵀx~, derivatives of the losses
+	grad       []float64 // gradient of the mean loss
 	value      float64   // F(x~)
 	zero       float64   // F(0)
 
@@ -85,8 +85,8 @@ func NewSolver(prob *Problem, par Params) *Solver {
 	return s
 }
 
-// convex reports whether Algorithm 2 takes the problem for merely convex. Its epochs then
-// begin at y~, not at the snapshot.
+// convex reports whether Algorithm 2 treats the problem as not strongly convex. Its
+// epochs then begin at y~, not at the snapshot.
 func (s *Solver) convex() bool { return !s.par.Method.table && s.prob.Ridge == 0 }
 
 // vector is a vector that is kept between epochs.
@@ -96,7 +96,7 @@ type vector struct {
 	want int // its length
 }
 
-// vectors lists those as long as the problem has coordinates.
+// vectors lists the vectors with one element per coordinate.
 func (s *Solver) vectors() []vector {
 	svrg, saga := s.prob.Dim(), 0
 	if s.par.Method.table {
@@ -105,8 +105,8 @@ func (s *Solver) vectors() []vector {
 	return []vector{{"snapshot", &s.snap, s.prob.Dim()}, {"y", &s.y, svrg}, {"sum", &s.sum, svrg}, {"mean", &s.mean, saga}}
 }
 
-// Changed says that rows or weights of the problem have changed. SAGA-SD's table
-// entries for the given rows, and for new rows, are computed at the present point.
+// Changed must be called after rows or weights of the problem have changed. It computes
+// SAGA-SD's table entries for the given rows, and for new rows, at the present point.
 func (s *Solver) Changed(slots ...int) {
 	for _, c := range s.vectors() {
 		*c.v = linear.Grow(*c.v, c.want)
@@ -121,7 +121,7 @@ func (s *Solver) Changed(slots ...int) {
 	p := s.prob
 	known := min(len(s.table), p.Len())
 	if p.weights != nil {
-		known = 0 // the others have another share now
+		known = 0 // the shares of all rows have changed
 	}
 	s.table = slices.Grow(s.table[:known], p.Len()-known)[:p.Len()]
 	for _, i := range slots {
@@ -136,14 +136,14 @@ func (s *Solver) Changed(slots ...int) {
 	s.passes++
 }
 
-// Restart has the next epoch begin at the snapshot, also for a merely convex problem.
+// Restart makes the next epoch begin at the snapshot, even if convex is true.
 func (s *Solver) Restart() {
 	s.segs = 0
 	copy(s.y, s.snap)
 }
 
-// UseGram gives the solver the Gram matrix of a problem with the squared loss, to
-// find θ with. The caller keeps it in step with the rows. nil removes it.
+// UseGram gives the solver the Gram matrix of a problem with the squared loss, from
+// which it finds θ. The caller keeps g up to date with the rows. nil removes it.
 func (s *Solver) UseGram(g *Gram) { s.gram = g }
 
 // X returns x~. It belongs to the solver and changes with the next epoch.
@@ -212,7 +212,7 @@ func (s *Solver) Epoch(ctx context.Context) error {
 		s.sample.prepare(s.prob, s.par.Weighted)
 	}
 	passes := s.passes
-	// Two steps at least: the mean of x^_1 alone is where the epoch began.
+	// At least two steps: the mean of x^_1 alone is the start of the epoch.
 	m := max(int(math.Round(s.par.Method.inner*float64(n))), 2)
 	if err := s.descend(ctx, m); err != nil {
 		s.passes = passes
@@ -225,7 +225,7 @@ func (s *Solver) Epoch(ctx context.Context) error {
 	return nil
 }
 
-// setStep sets η for summands with a ridge part of this curvature, and returns L.
+// setStep sets η for summands whose ridge part has curvature ridge, and returns L.
 func (s *Solver) setStep(ridge float64) (l float64) {
 	l = float64(s.prob.Loss.Curvature()*s.sample.most) + ridge
 	if !(l > 0) {
@@ -236,7 +236,7 @@ func (s *Solver) setStep(ridge float64) (l float64) {
 }
 
 // Guard halves the step and returns to the point before the last epoch if F is not
-// finite or exceeds both F(0) and its value before by a factor of 10. It reports
+// finite or exceeds ten times both F(0) and its value before the epoch. It reports
 // whether it did. before is x~ before the epoch and value is F there.
 func (s *Solver) Guard(before []float64, value float64) bool {
 	s.evaluate(false)
@@ -251,12 +251,12 @@ func (s *Solver) Guard(before []float64, value float64) bool {
 	return true
 }
 
-// Output returns the point to use, which the caller must not change: x~ or, for a
-// merely convex problem, the mean of the snapshots since the rows last changed, if
-// F is smaller there (Algorithm 2, last line).
+// Output returns the point to use, which the caller must not change. It is x~ or, if
+// convex is true, the mean of the snapshots since the rows last changed, if F is
+// smaller there (Algorithm 2, last line).
 //
-// With a Lasso term that point takes one prox step along the full gradient, short
-// enough not to raise F. It sets to 0 the coordinates that a mean of iterates
+// With a Lasso term Output then does one prox step along the full gradient, short
+// enough not to raise F. The step sets coordinates to 0 that a mean of iterates
 // leaves near 0.
 func (s *Solver) Output() []float64 {
 	x := s.snap
@@ -285,9 +285,9 @@ func (s *Solver) Output() []float64 {
 	return out
 }
 
-// draws returns the random generator of an epoch, a function of seed and epoch. The
-// positions of decrease steps have their own generator, so that they do not shift
-// the rows drawn.
+// draws returns the named random generator of an epoch, a function of seed and epoch.
+// The positions of decrease steps have their own generator, so that they do not change
+// which rows are drawn.
 func (s *Solver) draws(name string) *rng.Source {
 	// splitmix64 of the pair separates neighbouring epochs.
 	z := s.par.Seed + (s.epoch+1)*0x9e3779b97f4a7c15
@@ -296,8 +296,8 @@ func (s *Solver) draws(name string) *rng.Source {
 	return rng.New(z^z>>31, name)
 }
 
-// Fields describes the state between epochs. After decoding, Restored must be
-// called once the problem has the same rows as before and is as wide as X is long.
+// Fields describes the state between epochs. After decoding, Restored must be called
+// once the problem has the same rows as before and as many coordinates as X.
 func (s *Solver) Fields(f *state.Fields) {
 	var z []float64 // earlier versions had a method that needed it
 	f.Float64s("snapshot", &s.snap)
@@ -313,7 +313,7 @@ func (s *Solver) Fields(f *state.Fields) {
 	f.Float64("passes", &s.passes)
 }
 
-// Restored checks what Fields has read and makes the solver ready.
+// Restored checks the decoded state and makes the solver ready.
 func (s *Solver) Restored() error {
 	rows := 0
 	if s.par.Method.table {

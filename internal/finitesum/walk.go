@@ -29,7 +29,7 @@ type walk struct {
 	x, hat, sum     []float64
 
 	m, k   int   // total steps, steps done
-	row    drawn // of this step
+	row    drawn // the row of this step
 	u      []float64
 	sparse bool
 	lazy
@@ -73,7 +73,7 @@ func (w *walk) direction() []float64 {
 
 func (w *walk) gather() { w.p.axpy(w.row.c, w.row.i, w.u) }
 
-// scaledStep is the step with any θ, after direction.
+// scaledStep does the step with any θ, once u has been computed.
 func (w *walk) scaledStep(theta float64) {
 	first := w.p.first()
 	for j, v := range w.u {
@@ -95,7 +95,7 @@ func (w *walk) scaledStep(theta float64) {
 	w.store()
 }
 
-// store enters the derivative of the row into the table and its mean.
+// store updates the table and its mean with the derivative of the row (SAGA-SD).
 func (w *walk) store() {
 	if !w.table {
 		return
@@ -105,7 +105,7 @@ func (w *walk) store() {
 	w.known[r.i] = r.d
 }
 
-// sweep is the step with θ = 1 for a full row, in one pass over the coordinates.
+// sweep does the step with θ = 1 for a full row, in one pass over the coordinates.
 func (w *walk) sweep() {
 	r := w.row // in registers
 	val, first, table, scale := w.p.rows[r.i].Val, w.p.first(), w.table, 0.0

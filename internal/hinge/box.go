@@ -6,9 +6,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Box is the problem: maximise Σ w_i a_i − ½ a'Ka over a box. Row i of K is
-// Gram[i·Stride : i·Stride+n], n being the number of points, so all of K is stored;
-// or it is Row(i), which must leave the row returned before as it is.
+// Box is the problem: maximise Σ w_i a_i − ½ a'Ka over a box. If Row is nil, all of K
+// is stored: row i is Gram[i·Stride : i·Stride+n] for n points. Otherwise row i is
+// Row(i), which must not change the row that it returned last.
 type Box struct {
 	Stride int
 	Gram   []float32
@@ -31,13 +31,13 @@ func (b *Box) Resize(n int) {
 	}
 }
 
-// Ascend maximises over pairs of coefficients: those with the steepest gradients
-// that the bounds let them follow. It stops when no such gradient exceeds tol or
-// after limit pairs, and returns the number of pairs.
+// Ascend maximises over pairs of coefficients. It chooses the steepest gradients that
+// the bounds allow to follow. It stops when no such gradient exceeds tol or after limit
+// pairs, and returns the number of pairs.
 func (b *Box) Ascend(limit int, tol float64) (pairs int) {
 	for ; pairs < limit; pairs++ {
-		// The coefficient with the largest gradient that can rise, and the one with
-		// the smallest that can fall.
+		// i is the coefficient that can rise with the largest gradient, j the one that
+		// can fall with the smallest.
 		i, j := vec.Extremes(b.G, b.A, b.Lo, b.Hi)
 		gi, gj := 0.0, 0.0
 		if i >= 0 {

@@ -9,13 +9,13 @@ import (
 )
 
 // Problems over the same Basis with different labels share kernel values: each
-// value is computed once for all of them. The results have the same bits as when
-// each problem is solved alone.
+// value is computed once for all of them. The results have the same bits as if each
+// problem were solved alone.
 
-// ExtendAll adds to the samples the points that were appended to the Basis since the
-// last call: w has the labels by problem, v the weights. Their coefficients are 0, so
-// no decision of the expansions changes. The next Refresh determines whether their
-// hinges are active; until then TruncateAll can remove them again.
+// ExtendAll adds the points that were appended to the Basis since the last call to the
+// samples. w has the labels by problem, v the weights. The new coefficients are 0, so
+// no decision of the expansions changes. The next Refresh determines whether the new
+// hinges are active; until then TruncateAll can remove the points again.
 func ExtendAll(ps []*Problem, w [][]float64, v weight.List) {
 	old := ps[0].Len()
 	m := old + len(w[0])

@@ -2,10 +2,9 @@ package hinge
 
 import "math"
 
-// TurnRKHS sets d to −Nr{−d, c} in the norm of the function space, c being the
-// coefficients of the functional subgradient at α, or to −c if fresh is set. It
-// returns ‖d‖_H, or 0 if d is nothing but rounding error. It needs no kernel
-// values: Qc = λs − q/m.
+// TurnRKHS sets d to −Nr{−d, c} in the norm of the function space, or to −c if fresh is
+// set, where c are the coefficients of the functional subgradient at α. It returns
+// ‖d‖_H, or 0 if d is only rounding error. It needs no kernel values: Qc = λs − q/m.
 func (p *Problem) TurnRKHS(fresh bool) float64 {
 	var theta float64
 	if !fresh {
@@ -34,9 +33,9 @@ func (p *Problem) TurnRKHS(fresh bool) float64 {
 	return Norm(norm)
 }
 
-// noise is the ratio, of the square of a difference to that of its terms, below
-// which its digits are mostly rounding: (10⁻¹¹)², five digits above the resolution
-// of float64.
+// noise is the ratio of the square of a difference to the squares of its terms, below
+// which the digits of the difference are mostly rounding: (10⁻¹¹)², five digits above
+// the resolution of float64.
 const noise = 1e-22
 
 // TurnAlpha is TurnRKHS in the Euclidean norm of the coefficients, where the

@@ -11,12 +11,12 @@ import (
 // maximises the dual objective Σ w_i α_i − ½ α'Qα exactly over a block of the
 // points that violate the optimality conditions most, by pairs of coordinates on
 // the block's own small kernel matrix. Then it updates s = Qα with the kernel rows
-// of the coefficients that changed. The rows are computed in blocks, at the speed
-// of the vector units, and none has to be stored: that is why large blocks beat
+// of the coefficients that changed. The rows are computed in blocks, at the speed of
+// the vector units, and need not be stored. Therefore large blocks are faster than
 // SMO's single pairs.
 type Dual struct {
 	Block  int     // points in a block, at least 4
-	Tol    float64 // stop when |w_i − s_i| is at most this for every coefficient free to follow
+	Tol    float64 // stop when |w_i − s_i| is at most this for every coefficient that can follow
 	Gap    float64 // stop when the duality gap is at most this
 	Rounds int     // largest number of blocks
 	Pairs  int     // largest number of pair steps on a block, per point
@@ -65,8 +65,8 @@ func (s *Dual) Solve(p *Problem) (blocks int) {
 		if worst <= s.Tol || gap <= s.Gap {
 			break
 		}
-		// Solving a block far beyond the violations outside it would be wasted: the
-		// next block changes it anyway.
+		// There is no point in solving a block far beyond the violations outside it:
+		// the next block changes it anyway.
 		s.solve(p, max(s.Tol, worst/10))
 		p.Rows.Each(s.moved, 0, p.Len(), true, add)
 	}
@@ -87,8 +87,8 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 	s.up, s.down = s.up[:0], s.down[:0]
 	var slack, loss float64
 	for i, w := range p.W {
-		// The gradient of the dual. A coefficient violates its condition if it can
-		// follow it within its bounds.
+		// g is the gradient of the dual. A coefficient violates its condition if it
+		// can follow g within its bounds.
 		g := w - p.S[i]
 		slack -= float64(p.Alpha[i] * g)
 		loss += float64(p.V.At(i) * max(0, float64(w*g)))
@@ -105,8 +105,8 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 	}
 	s.up, s.down = first(s.up, s.Block), first(s.down, s.Block)
 	// Half of the block is carried over from the previous one, free coefficients
-	// first. Without them, those coefficients would give way to every move of the
-	// others, and the ascent would zigzag.
+	// first. If they were left out, they would have to follow the moves of the others
+	// in a later block, and the ascent would zigzag.
 	s.old = append(s.old[:0], s.set...)
 	s.set = s.set[:0]
 	for k := 0; k < len(s.up) || k < len(s.down); k++ {
@@ -148,8 +148,8 @@ func (s *Dual) solve(p *Problem, tol float64) {
 	n := len(s.set)
 	b := &s.box
 	b.Resize(n)
-	// The block's kernel matrix is small enough to be computed at once; only rows
-	// of coefficients that change are needed over the whole sample.
+	// The block's kernel matrix is small enough to compute at once. Over the whole
+	// sample only the rows of coefficients that change are needed.
 	p.Basis.Subset(s.set).Between(b.Gram, n, seq(n), 0, n)
 	p.Rows.Evals += int64(n * n)
 	c := p.box()
@@ -202,7 +202,7 @@ func (p *Problem) Clip() int {
 }
 
 // Gap returns f(α) minus the dual objective at α, which bounds f(α) minus its
-// minimum, and whether α is dual feasible; otherwise there is no such bound.
+// minimum. It returns false if α is not dual feasible; then there is no such bound.
 func (p *Problem) Gap() (float64, bool) {
 	// Coefficients at their bound may be beyond it by rounding.
 	c := p.box() * (1 + 1e-12)

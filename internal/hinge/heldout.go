@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	heldOutPairs = 3   // pairs of coefficients moved, at most, per point
-	heldOutTol   = 0.1 // violation of a condition, in units of the margin, that counts as none
+	heldOutPairs = 3   // most pairs of coefficients moved, per point
+	heldOutTol   = 0.1 // largest violation of a condition that is ignored, in units of the margin
 )
 
 // heldOutBytes bounds the kernel rows that are kept.
@@ -19,7 +19,7 @@ const heldOutBytes = 8 << 20
 // HeldOut cross-validates: it returns decisions at the examples xs by models
 // trained on the other folds. Entry k·len(xs)+i is the decision at example i of a
 // model that approximately minimises ½‖f‖² + cs[k] Σ_j v_j max(0, 1 − y_j f(x_j)).
-// b is empty. cs are ascending: each solution starts from the one before.
+// b is empty. cs are ascending: each solution starts from the previous one.
 //
 // A held-out example stays in the problem with coefficient 0, so that its decision
 // is available.

@@ -71,7 +71,7 @@ func (l *Line) Exact(scratch []Break) (float64, []Break) {
 	if !(slope < 0) || !(curve > 0) {
 		return 0, scratch
 	}
-	// Without jumps the slope would vanish at far; jumps can only bring the minimum
+	// Without jumps the slope would be 0 at far. Jumps can only bring the minimum
 	// closer.
 	far := -slope / curve
 	bs := scratch[:0]
@@ -86,7 +86,7 @@ func (l *Line) Exact(scratch []Break) (float64, []Break) {
 	}
 	scratch = bs
 	// slope is the slope at t=0 plus the jumps of the breakpoints dropped on the
-	// left. The minimum is at most at hi.
+	// left. The minimum is at hi or before.
 	hi := far
 	for len(bs) > 0 {
 		pivot := median(bs[0].T, bs[len(bs)/2].T, bs[len(bs)-1].T)

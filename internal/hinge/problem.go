@@ -3,11 +3,11 @@
 //
 //	f(α) = λ/2 α'Qα + 1/m Σ_i v_i max(0, 1 − w_i (Qα)_i),   Q_ij = K(z_i, z_j),
 //
-// w_i being the label of point i, v_i its weight, and m = Σ_i v_i, for the
-// conjugate subgradient learners: with line searches, minimum-norm directions and
-// block dual ascent. It keeps the products Qα, Qd and Q(a∘w), which make an
-// iteration cost O(m) plus the kernel rows of the points whose hinge turned on or
-// off. No m × m matrix is stored.
+// where w_i is the label of point i, v_i its weight, and m = Σ_i v_i. It serves the
+// conjugate subgradient learners with line searches, minimum-norm directions and block
+// dual ascent. It keeps the products Qα, Qd and Q(a∘w), so an iteration costs O(points)
+// plus the kernel rows of the points whose hinge turned on or off. No full kernel
+// matrix is stored.
 package hinge
 
 import (
@@ -29,14 +29,14 @@ type Problem struct {
 	W      []float64   // labels, ±1
 	V      weight.List // weights
 	Lambda float64
-	// Total is the weight m that the mean is over; 0 stands for that of all points.
-	// It is larger if further points exist that are known to have no loss.
+	// Total is the weight m in the mean of the losses; 0 stands for the weight of all
+	// points. It is larger if there are other points that are known to have no loss.
 	Total float64
 
 	Alpha, S []float64 // α and s = Qα
 	D, P     []float64 // d and p = Qd
-	// Active[i] is w_i s_i < 1. Q is the sum over those i of v_i w_i times row i of
-	// the kernel matrix, unnormalised. (1/m)·Active∘V∘W is u of the paper.
+	// Active[i] is w_i s_i < 1. Q is the sum over these i of v_i w_i times row i of
+	// the kernel matrix, unnormalised. (1/m)·Active∘V∘W is u in the paper.
 	Active []bool
 	Q      []float64
 	// Alpha0 and S0 are the incumbent α₀ and Qα₀, kept while a candidate is tested;
@@ -62,10 +62,10 @@ func New(b *kernel.Basis, cacheBytes int) *Problem {
 	return p
 }
 
-// Len returns m, the number of points.
+// Len returns the number of points.
 func (p *Problem) Len() int { return len(p.W) }
 
-// Count returns the weight m that the mean of the losses is over.
+// Count returns m, the weight in the mean of the losses.
 func (p *Problem) Count() float64 {
 	if p.Total > 0 {
 		return p.Total
@@ -172,8 +172,8 @@ func (p *Problem) Move(t float64) int {
 	return p.Refresh()
 }
 
-// Advance adds Q·d to s at the points rest, in ascending order, d being changes
-// already made to α, and clears d. It does not update Active and Q.
+// Advance adds Q·d to s at the points rest, which are in ascending order, and clears d.
+// d are changes already made to α. Advance does not update Active and Q.
 func (p *Problem) Advance(rest []int32) {
 	p.idx = p.idx[:0]
 	for i, d := range p.D {
@@ -181,8 +181,8 @@ func (p *Problem) Advance(rest []int32) {
 			p.idx = append(p.idx, int32(i))
 		}
 	}
-	// Only the points of rest: the scores of the near ones are known from solving
-	// their subproblem, and computing rows over the whole sample would be the
+	// Update only the points of rest: the scores of the near points are known from
+	// solving their subproblem, and computing rows over the whole sample would be the
 	// largest cost of a step.
 	if len(rest) > 0 && len(p.idx) > 0 {
 		p.advance(p.Basis.Subset(rest), rest)
@@ -217,10 +217,10 @@ type advance struct{ block, x []float32 }
 
 var advancing = sync.Pool{New: func() any { return &advance{block: make([]float32, rowsAtOnce*colsAtOnce)} }}
 
-// eachBlock calls visit with the kernel values k of each of at most rowsAtOnce
-// vectors, by number, with the points lo ≤ j < hi of b, in pieces that cover all
-// points. For any one point the calls come in order of r; calls for different
-// points may be concurrent.
+// eachBlock calls visit with the kernel values k of vector xs[r] and the points
+// lo ≤ j < hi of b, in pieces that cover all points. There are at most rowsAtOnce
+// vectors. For any one point the calls come in order of r; calls for different points
+// may be concurrent.
 func eachBlock(b *kernel.Basis, xs []stream.Vec, visit func(r, lo, hi int, k []float32)) {
 	par.Split(b.Len(), vec.Width, b.Work(len(xs)*b.Len()), func(from, to int) {
 		s := advancing.Get().(*advance)

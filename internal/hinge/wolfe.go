@@ -4,7 +4,7 @@ import "math"
 
 // Wolfe has the constants of the weak Wolfe line search.
 type Wolfe struct {
-	// C1 is the constant of sufficient decrease, C2 > C1 that of curvature.
+	// C1 is the sufficient-decrease constant, C2 > C1 the curvature constant.
 	C1, C2 float64
 	// N: the smallest step has length radius/N.
 	N float64
@@ -45,7 +45,7 @@ func (w Wolfe) Search(l *Line, norm, radius float64) (float64, Outcome) {
 		if inR(t) {
 			return t, Found
 		}
-		// Twice the step would leave the ball.
+		// A longer step would leave the ball.
 		return t, Radius
 	}
 	for !inL(t) {

@@ -7,12 +7,12 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// Clipped counts what Next has clipped.
+// Clipped counts the values that Next has clipped.
 type Clipped struct {
-	// Values is how many values were clipped, in how many Examples.
+	// Values is the number of clipped values, Examples the number of examples with any.
 	Values, Examples uint64
-	// Features are the first features that had a value clipped, in that order,
-	// counted from 0; they are slots if features are hashed. Entries are only ever
+	// Features are the first features with a clipped value, in order of occurrence,
+	// counted from 0. They are slots if features are hashed. Entries are only ever
 	// appended.
 	Features []int32
 }
@@ -31,7 +31,7 @@ func (c *Clipped) add(j int) {
 	}
 }
 
-// Clipped returns what Next has clipped so far.
+// Clipped returns the counts of Next so far.
 func (t *Transform) Clipped() Clipped { return t.clipped }
 
 // Bounds returns the smallest and the largest scaled value.
@@ -55,8 +55,8 @@ func (t *Transform) clipFields(f *state.Fields) {
 	}
 }
 
-// ClippedFields describes what Next has clipped. It belongs to a training state,
-// not to a model.
+// ClippedFields describes the counts of Next. They belong to a training state, not to
+// a model.
 func (t *Transform) ClippedFields(f *state.Fields) {
 	c := &t.clipped
 	f.Uint64("values", &c.Values)

@@ -4,7 +4,7 @@ package prep
 // All fields are always present, except the last two, which can be true only in an
 // expert's preprocessing.
 type Exported struct {
-	// Hash is the number of slots into which features are hashed first, or 0.
+	// Hash is the number of slots into which features are hashed before scaling, or 0.
 	Hash  int    `json:"hash"`
 	Scale string `json:"scale"`
 	// Common is the factor of the scale of that name.
@@ -26,8 +26,8 @@ type Exported struct {
 	UnitLength bool `json:"unit_length,omitempty"`
 }
 
-// Shift returns what is subtracted from each feature, which is its mean unless the scale is
-// MinMax; nil if features are not shifted, or hashed before.
+// Shift returns the number subtracted from each feature: its mean or, with MinMax, its
+// smallest value. It returns nil if features are not shifted or are hashed.
 func (t *Transform) Shift() []float64 {
 	if t.hashDim > 0 {
 		return nil
@@ -53,8 +53,8 @@ func (t *Transform) Export() Exported {
 	return e
 }
 
-// Features returns how many features every preprocessed vector has, or can have:
-// those of the scale, or the slots of the hash. It is 0 if that depends on x.
+// Features returns how many features every preprocessed vector has, or can have: the
+// features of the scale or the slots of the hash; 0 if it depends on the vector.
 func (t *Transform) Features() int {
 	if t.dense {
 		return max(t.hashDim, len(t.factor))

@@ -1,6 +1,6 @@
 // Package prep scales and hashes features. A Transform is fitted to the first
-// examples of a stream and frozen from then on; it travels with checkpoint and
-// model, and returns the same bits wherever it is applied. One scale, Running,
+// examples of a stream and does not change afterwards. It is part of checkpoints and
+// models, and returns the same bits wherever it is applied. One scale, Running,
 // continues to follow the stream.
 package prep
 
@@ -35,12 +35,12 @@ const (
 	// DenseLimit is the number of features up to which sparse examples may be made
 	// dense in order to shift their features.
 	DenseLimit = 1024
-	// leastDensity is the share of nonzero values from which they are. Below it,
-	// filling in the shifted zeros costs too much.
+	// leastDensity is the share of nonzero values from which sparse examples are made
+	// dense. Below it, filling in the shifted zeros costs too much.
 	leastDensity = 0.1
-	// scaledLimit is the largest |value| of data that Auto considers scaled
-	// already: [-1,1], [0,1], binary, tf-idf, and ranges that a test set exceeds by
-	// a few per cent, but not small integers.
+	// scaledLimit is the largest |value| of data that Auto considers already scaled:
+	// [-1,1], [0,1], binary, tf-idf, and ranges that a test set exceeds by a few per
+	// cent, but not small integers.
 	scaledLimit = 2
 	// bound limits scaled values, so that their squared distances are finite in
 	// float32 and no finite value becomes infinite.
@@ -56,11 +56,11 @@ type Options struct {
 	// scale multitask learning", ICML 2009, with signs). It bounds an open
 	// feature space.
 	HashDim int
-	// Span is the approximate number of examples that the mean of Running goes
-	// back, at least 1; 0 means DefaultSpan.
+	// Span is the approximate number of examples in the mean of Running, at least 1;
+	// 0 means DefaultSpan.
 	Span int
-	// Scaled says by feature index whether the scale of a feature is meaningful, as
-	// that of a one-hot category is: standard and minmax leave such features
+	// Scaled says by feature index whether the scale of a feature is meaningful, like
+	// the scale of a one-hot category: standard and minmax leave such features
 	// unchanged, and Auto ignores them. It does not apply to hashed features.
 	Scaled []bool
 }
@@ -83,18 +83,18 @@ type Transform struct {
 	low, high     float64      // bounds of scaled values
 	arena         stream.Arena // memory for Next
 	clipped       Clipped      // counts from Next
-	zero          []float32    // what a dense transform makes of zeros; nil if that changes or is clipped
+	zero          []float32    // dense: the transform of zeros; nil if it changes or is clipped
 }
 
 // Fit fits the preprocessing to examples, usually the first of a stream, without
 // changing them. It looks only at features, never at labels.
 //
-// Auto chooses none if no |value| exceeds 2, since the data are scaled, binary, or
-// tf-idf weights already; common if the features share a range, as grey values do;
-// standard if features are few (up to DenseLimit, or dense) and not mostly zero;
-// and minmax otherwise. Beside features whose scale is meaningful (Scaled) it chooses
-// none or standard, for quantities should weigh as much. Without examples it chooses none; so does every other scale
-// that needs statistics.
+// Auto chooses none if no |value| exceeds 2, since such data are already scaled, binary,
+// or tf-idf weights; common if the features share a range, as grey values do; standard
+// if features are few (up to DenseLimit, or dense) and not mostly zero; and minmax
+// otherwise. If some features have a meaningful scale (Scaled), it chooses none or
+// standard, so that the other features get a comparable weight. Without examples, Auto
+// and all scales that need statistics become none.
 //
 // Sparse examples with at most DenseLimit features, at least a tenth of them
 // nonzero, are made dense by minmax and standard, which shift features. In other
@@ -103,11 +103,10 @@ type Transform struct {
 //
 // Scaled values are clipped: at ±6, with minmax to [−1,2] (±2 if zeros stay zeros),
 // with common at ±2. Otherwise a feature with a trend would leave the region that a
-// kernel knows for good, and a single wild value would outweigh all others.
+// kernel knows for good, and a single extreme value would outweigh all others.
 //
 // A feature that was constant in the warm-up (or absent from it) has no known
-// scale: its difference from that constant (or from 0) is limited to [-1,1] and
-// passed on.
+// scale: it becomes its difference from this constant (or from 0), limited to [-1,1].
 func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 	if o.Scale == "" {
 		o.Scale = Auto
@@ -219,7 +218,7 @@ func (t *Transform) fit(s *stats, scaled []bool) {
 		case t.scale == Standard:
 			shift = f.mean
 			width = math.Sqrt(f.m2 / float64(s.n))
-			if !t.dense { // so that what is not centred is not clipped
+			if !t.dense { // so that values that are not centred are not clipped
 				width = max(width, math.Abs(f.mean)/3)
 			}
 		case !t.dense:
@@ -236,8 +235,8 @@ func (t *Transform) fit(s *stats, scaled []bool) {
 	}
 }
 
-// Apply returns the preprocessed x. It does not change x; the result shares x's
-// memory if there is nothing to do, and is new otherwise.
+// Apply returns the preprocessed x. It does not change x. The result shares x's memory
+// if there is nothing to do, and otherwise has its own.
 func (t *Transform) Apply(x stream.Vec) stream.Vec { return t.scaled(t.hash(x, nil), nil) }
 
 // scaled is Apply after hashing. It counts clipped values in n, which may be nil.
@@ -291,8 +290,8 @@ func (t *Transform) one(j int, v float32, shift, factor float64, n *Clipped) flo
 	return t.limit(j, d*factor, n)
 }
 
-// shifted returns a vector with every feature of the warm-up: a dense one, unless x
-// has features beyond DenseLimit that were absent from the warm-up.
+// shifted returns a vector with every feature of the warm-up. It is dense unless x has
+// features beyond DenseLimit that were absent from the warm-up.
 func (t *Transform) shifted(x stream.Vec, clipped *Clipped) stream.Vec {
 	n := len(t.factor)
 	val := make([]float32, n, max(n, min(x.Dim(), DenseLimit)))
@@ -395,7 +394,7 @@ func (t *Transform) hash(x stream.Vec, a *stream.Arena) stream.Vec {
 		}
 		hs = append(hs, slot<<33|uint64(k)<<1|h>>63)
 	}
-	if len(hs) <= 24 { // calling the library would cost as much as the work
+	if len(hs) <= 24 { // the call of the library would cost as much as sorting
 		for i := 1; i < len(hs); i++ {
 			e, k := hs[i], i
 			for ; k > 0 && hs[k-1] > e; k-- {
@@ -430,7 +429,7 @@ func (t *Transform) Scale() string {
 	return t.scale
 }
 
-// HashDim returns the number of features into which all are hashed, or 0.
+// HashDim returns the number of slots into which features are hashed, or 0.
 func (t *Transform) HashDim() int { return t.hashDim }
 
 // Identity reports whether Apply returns every vector unchanged.
@@ -458,7 +457,7 @@ func (t *Transform) String() string {
 	return s
 }
 
-// Fields describes the transform. When reading, it refuses anything that Fit cannot
+// Fields describes the transform. When decoding, it rejects anything that Fit cannot
 // have made.
 func (t *Transform) Fields(f *state.Fields) {
 	f.Int("hash_dim", &t.hashDim)

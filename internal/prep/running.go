@@ -11,24 +11,23 @@ import (
 // DefaultSpan is the default of Options.Span.
 const DefaultSpan = 1000
 
-// running is the state of the scale Running besides shift (the running means) and
-// factor: for each feature the sum of its squared distances from the mean at the
-// time.
+// running is the state of the scale Running apart from shift (the running means) and
+// factor.
 type running struct {
 	span    float64
-	n       uint64 // examples
-	squares []float64
+	n       uint64    // examples
+	squares []float64 // by feature: sum of squared distances from the mean at the time
 }
 
-// Next returns the preprocessed x, as Apply does, and then updates the statistics
-// with x. That makes a difference only with Running, where feature j becomes
+// Next returns the preprocessed x, like Apply, and then updates the statistics with x.
+// The update matters only with Running, where feature j becomes
 //
 //	(x_j − m_j)/s_j,   m_j ← m_j + max(1/n, 2/(Span+1))·(x_j − m_j)
 //
-// for the n-th example, s_j being the root mean square of all differences x_j − m_j
-// so far. It describes an example by what is unusual about it, so levels that
-// drift, as dates and prices do, stay comparable. Labels play no part. Apply uses
-// the present means; a published model has those of its last example.
+// for the n-th example, where s_j is the root mean square of all differences x_j − m_j
+// so far. It describes an example by its deviations from the recent past, so levels that
+// drift, such as dates and prices, stay comparable. Labels are not used. Apply uses the
+// present means; a published model has the means as of its last example.
 //
 // Running makes sparse examples dense, up to DenseLimit features; values of
 // features beyond that are limited to [-1,1].

@@ -8,12 +8,12 @@ import (
 )
 
 // stats are statistics of the features of a set of examples. Zeros that sparse
-// examples leave out count like others.
+// examples leave out count like any other value.
 type stats struct {
 	n        int // examples
 	dim      int // one more than the largest index seen
 	sparse   bool
-	features []feature // those listed at least once, by index
+	features []feature // features listed at least once, by index
 }
 
 type feature struct {

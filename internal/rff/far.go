@@ -9,8 +9,8 @@ import (
 )
 
 // groupPoints is the number of points beyond denseDim that are summed together. A
-// frequency is drawn once for all of them that touch its coordinate; their sums
-// stay in the second-level cache.
+// frequency is drawn once for all points of a group that have its coordinate. Their
+// sums stay in the second-level cache.
 const groupPoints = 128
 
 // far has points that reach beyond denseDim, in groups, by coordinate.
@@ -28,10 +28,10 @@ type far struct {
 type farGroup struct {
 	at     []int32
 	coords []coord
-	first  int // touch
+	first  int // first touch of the group
 }
 
-// coord is a coordinate that some points of a group touch.
+// coord is a coordinate that some points of a group have, and the number of them.
 type coord struct {
 	j       int32
 	touches int32
@@ -79,8 +79,8 @@ func (p *far) append(i int, x stream.Vec) {
 	g.at = append(g.at, int32(i))
 }
 
-// sort completes the last group: it sorts what the points touch by coordinate, and
-// by point within a coordinate.
+// sort completes the last group: it sorts the touches by coordinate, and by point
+// within a coordinate.
 func (p *far) sort() {
 	if len(p.groups) == 0 {
 		return
@@ -98,9 +98,9 @@ func (p *far) sort() {
 	p.keys, p.fresh = p.keys[:0], p.fresh[:0]
 }
 
-// mapFar computes a block's features at the points of a group: sums in float64 in
-// order of coordinates, reduced to a turn before rounding. So a point's features do
-// not depend on its group.
+// mapFar computes a block's features at the points of a group. It sums in float64 in
+// order of coordinates and reduces the sum to one turn before rounding. So a point's
+// features do not depend on its group.
 func (f *Features) mapFar(w *work, dst []float32, ld int, p *far, g *farGroup, block uint64) {
 	m := f.block
 	if n := len(g.at) * m; len(w.sum) < n {

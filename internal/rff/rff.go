@@ -19,17 +19,17 @@ const (
 	Laplacian Spectrum = "laplacian" // exp(−γ‖x−z‖₁): Cauchy with scale γ
 )
 
-// Version identifies the generator. It changes if equal keys give other features,
-// and is stored in checkpoints and models.
+// Version identifies the generator. It must change when the same keys give different
+// features. It is stored in checkpoints and models.
 const Version = 1
 
 const (
-	// denseDim is the number of coordinates up to which points are multiplied with
-	// packed frequencies; beyond that, frequencies are drawn by coordinate.
+	// denseDim is the number of coordinates up to which points are multiplied by
+	// packed frequencies. Beyond it, frequencies are drawn by coordinate.
 	denseDim = 1024
-	// Zeros are skipped for batches of points within denseDim that have at least
-	// skipDim coordinates, of which at most skipPercent are nonzero. That is faster
-	// there, with the same bits.
+	// Zeros are skipped in batches of points within denseDim that have at least
+	// skipDim coordinates, at most skipPercent of them nonzero. This is faster, with
+	// the same bits.
 	skipDim     = 32
 	skipPercent = 40
 )
@@ -39,13 +39,13 @@ const (
 //
 //	φ(x) = cos(2π(⟨ω,x⟩ + b)),   K(x,z) = 2·E[φ(x)φ(z)]
 //
-// with ω from the kernel's spectrum over 2π and b uniform on [0,1). A feature is a
-// function of (seed, block index, position in the block), and its frequency at
+// with ω from the kernel's spectrum divided by 2π and b uniform on [0,1). A feature is
+// a function of (seed, block index, position in the block), and its frequency at
 // coordinate j does not depend on other coordinates. So features can be drawn in
 // any order, at any time and on any CPU, with equal bits. Draws at the first 1,024
-// coordinates are cached within the budget, which changes no bit. For points that
-// reach beyond them, frequencies are drawn for each batch, so that memory does not
-// grow with the dimension.
+// coordinates are cached within the budget, which changes no bit. For points with
+// coordinates beyond these, frequencies are drawn for each batch, so that memory does
+// not grow with the dimension.
 //
 // It is safe for concurrent use.
 type Features struct {
@@ -129,7 +129,7 @@ func (k *frequencies) bytes() int {
 func panelBytes(rows, dim int) int { return 4 * dim * ((rows + vec.Width - 1) / vec.Width * vec.Width) }
 
 // key returns the seed for a block's frequencies or phases: splitmix64's finaliser
-// over seed and block, a bijection in either.
+// over seed and block, a bijection in each of them.
 func (f *Features) key(block, salt uint64) uint64 {
 	mix := func(z uint64) uint64 {
 		z ^= z >> 30
@@ -183,17 +183,17 @@ func (f *Features) Phases(block uint64) []float32 {
 // Points is a batch of points, prepared for computing features.
 type Points struct {
 	n        int
-	dim      int       // dimension of the dense ones
-	x        []float32 // dense rows
+	dim      int       // dimension of the points within denseDim
+	x        []float32 // dense rows of these points
 	at       []int32   // their positions in the batch
 	far      far
-	direct   bool // all are dense, in order
+	direct   bool // all points are within denseDim
 	skip     bool // use nonzeros instead of x
 	nonzeros vec.Sparse
 }
 
-// Pack prepares the points of xs, reusing p's memory and sharing that of xs. The
-// features of a point do not depend on the other points.
+// Pack prepares the points xs. It reuses the memory of p and may share the memory of xs.
+// The features of a point do not depend on the other points.
 func (p *Points) Pack(xs []stream.Vec) {
 	p.n, p.dim = len(xs), 0
 	p.at = p.at[:0]
@@ -252,8 +252,7 @@ func (p *Points) sparse(xs []stream.Vec) bool {
 // Len returns the number of points.
 func (p *Points) Len() int { return p.n }
 
-// Work returns the approximate nanoseconds per feature of all points, for
-// par.Split.
+// Work estimates the nanoseconds that one feature of all points takes, for par.Split.
 func (p *Points) Work() float64 { return float64(p.n) * (0.5 + float64(p.dim)/25) }
 
 // work is scratch memory for one call of Map.
@@ -286,7 +285,7 @@ func (f *Features) mapPacked(w *work, dst []float32, ld int, p *Points, block ui
 		return
 	}
 	x, d := p.x, panels.Dim()
-	if d > p.dim { // further zeros change no sum
+	if d > p.dim { // additional zeros change no sum
 		if cap(w.x) < len(p.at)*d {
 			w.x = make([]float32, len(p.at)*d)
 		}
@@ -328,7 +327,7 @@ func (f *Features) panels(block uint64, dim int) (*vec.Panels, []float32) {
 	if k != nil && k.panels != nil {
 		old = k.panels.Dim()
 	}
-	// Open feature spaces grow in steps, because growing redraws everything.
+	// Grow in steps for open feature spaces, because growing redraws everything.
 	dim = max(dim, min(denseDim, old+old/4))
 	fresh := &frequencies{panels: f.pack(block, dim)}
 	if k != nil {

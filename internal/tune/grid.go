@@ -20,14 +20,14 @@ type axis struct {
 
 const (
 	// gammaCenter / median squared distance is the middle of the search for gamma:
-	// a narrower kernel than the examples so far suggest, because more are to come.
-	// gammaSpan is the factor to either end.
+	// a narrower kernel than the examples so far suggest, because more will come.
+	// gammaSpan is the factor from the middle to each end.
 	gammaCenter = 2
 	gammaSpan   = 9
 	// gammaPairs is the number of pairs for the median.
 	gammaPairs = 20000
-	// steps is the number of values on an axis that is a range. It is odd, so that
-	// the axis has a middle.
+	// steps and gammaSteps are the numbers of values on an axis that is a range. They
+	// are odd, so that the axis has a middle.
 	steps, gammaSteps = 7, 5
 )
 
@@ -75,7 +75,7 @@ func candidates(spec algos.Spec, env algos.Env, fixed map[string]string, example
 		if widest < 0 {
 			break
 		}
-		axes[widest].n -= 2 // by 2, which keeps the middle
+		axes[widest].n -= 2 // 2 keeps the middle
 	}
 	if len(axes) == 0 {
 		return nil, nil
@@ -111,7 +111,7 @@ func candidates(spec algos.Spec, env algos.Env, fixed map[string]string, example
 // point is a point of the grid.
 type point struct {
 	options map[string]string
-	// rank is the sum of its positions on the axes: lower is more regularised.
+	// rank is the sum of the positions on the axes: lower is more regularised.
 	rank int
 	// far is the squared distance from the middle of the grid; the ends of an axis
 	// are at distance 1.
@@ -126,7 +126,7 @@ func size(axes []axis) int {
 	return n
 }
 
-// open reports whether the named option is to be chosen.
+// open reports whether the tuner may choose the named option.
 func open(name string, spec algos.Spec, fixed map[string]string) bool {
 	value := func(option string) string {
 		if v, ok := fixed[option]; ok {

@@ -19,7 +19,7 @@ type family struct {
 	cs     []float64
 }
 
-// families groups the trials; it returns nil if c is not tuned.
+// families groups the trials. It returns nil if c is not tuned.
 func families(trials []*trial) []family {
 	byRest := map[string]int{}
 	var out []family
@@ -52,7 +52,7 @@ func validates(spec algos.Spec, env algos.Env, trials []*trial) bool {
 	return ok && err == nil
 }
 
-// validate sets the scores of the trials, as score does, for a CrossValidator.
+// validate sets the scores of the trials like score, for a CrossValidator.
 func validate(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial, w *work) error {
 	var xs []*stream.Example
 	var fold []int

@@ -7,7 +7,7 @@ type Row struct {
 	// Options are the tuned options, "name=value" sorted by name.
 	Options string
 	// Rung counts from 1. Examples is the number of labelled examples used,
-	// including those held out in turn.
+	// including held-out ones.
 	Rung, Examples int
 	// Score is the weighted accuracy on held-out examples, or minus the mean
 	// squared error. Loss, which breaks ties, is the mean hinge loss, or the mean

@@ -10,9 +10,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// data are the examples for cross-validation, in runs of consecutive ones that each
-// belong to a fold. The smaller rungs use the first runs of every fold, so that
-// rungs are nested.
+// data are the examples for cross-validation, in runs of consecutive examples. Each run
+// belongs to a fold. Smaller rungs use the first runs of every fold, so that rungs are
+// nested.
 type data struct {
 	blocks   [][]block // by fold, in seeded order
 	labelled int
@@ -27,7 +27,7 @@ type block struct {
 	positive int
 }
 
-// fold is one split into training and test part, both in stream order.
+// fold is one split into a training and a test part, both in stream order.
 type fold struct{ train, test []*stream.Example }
 
 // blocksPerFold is the number of runs in a fold: enough to cover every part of the
@@ -103,8 +103,8 @@ func split(examples []*stream.Example, env algos.Env) (d *data, note string) {
 	return d, ""
 }
 
-// positives returns which labelled examples count as one class for folds and rungs.
-// With more than two classes, these are all except those of the largest.
+// positives returns a function that says which labelled examples count as positive for
+// folds and rungs. With more than two classes, these are all but the largest class.
 func positives(examples []*stream.Example, classes int) func(*stream.Example) bool {
 	if classes <= 2 {
 		return func(x *stream.Example) bool { return x.Y > 0 }
@@ -123,10 +123,10 @@ func positives(examples []*stream.Example, classes int) func(*stream.Example) bo
 	return func(x *stream.Example) bool { return int(x.Y) != largest }
 }
 
-// spread reorders blocks, which are sorted by their share of a class, so that the
-// first few, however many, are spread evenly over them: by the fractional parts of
-// multiples of the golden ratio. So a rung has the class shares of the whole even
-// if the stream is sorted by class.
+// spread reorders blocks, which are sorted by their share of a class, so that the first
+// k of them, for any k, are spread evenly over all. It sorts by the fractional parts of
+// multiples of the golden ratio. So a rung has the class shares of the whole even if
+// the stream is sorted by class.
 func spread(blocks []block, offset float64) []block {
 	order := make([]int, len(blocks))
 	key := make([]float64, len(blocks))

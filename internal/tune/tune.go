@@ -1,11 +1,11 @@
 // Package tune chooses a learner's hyperparameters on the first examples of a
 // stream: successive halving over a grid (Jamieson and Talwalkar, "Non-stochastic
 // Best Arm Identification and Hyperparameter Optimization", AISTATS 2016). Each
-// candidate is scored by cross-validation with the learner itself, or with the
-// shortcut that the learner offers (algos.CrossValidator).
+// candidate is scored by cross-validation, either by training the learner or with the
+// learner's shortcut (algos.CrossValidator).
 //
-// It knows of a learner only which options its Spec declares as tuned. Work is
-// bounded by counts, and the result is a function of the arguments: time and the
+// The only knowledge about a learner is which options its Spec declares as tuned. Work
+// is bounded by counts, and the result is a function of the arguments: time and the
 // number of processors do not matter.
 package tune
 
@@ -30,44 +30,43 @@ const (
 	maxExamples   = 4000 // labelled examples used, the first ones
 	// keep is the share of candidates that survive a rung.
 	keep = 1. / 3
-	// leastExamples is the size of the smallest rung. Below it an accuracy has an
-	// error of about 3 %, and halving would be a matter of luck.
+	// leastExamples is the size of the smallest rung. At this size an accuracy has an
+	// error of about 3 %; with fewer examples, halving would be a matter of luck.
 	leastExamples = 400
-	// leastMinority is the number of examples of the rarer class that a rung should
-	// have.
+	// leastMinority is the expected number of examples of the rarer class that a rung
+	// must have.
 	leastMinority = 40
-	// leastSurvivors is the smallest number of candidates that go into the next
-	// rung.
+	// leastSurvivors is the smallest number of candidates in the next rung.
 	leastSurvivors = 4
 )
 
 // Result is the outcome of Run.
 type Result struct {
-	// Options are the options to use, given and chosen ones.
+	// Options are the options to use, both given and chosen.
 	Options map[string]string
 	// Table has a row for each candidate at each rung, sorted by rung and rank.
 	Table []Row
-	// Note is a sentence that says why nothing was tuned, or empty.
+	// Note says why nothing was tuned, or is empty.
 	Note string
 }
 
 // Run chooses the options that spec declares as tuned and that fixed leaves open,
-// on the labelled examples. Learners that use unlabelled examples get those, too.
+// on the labelled examples. Learners also get the unlabelled examples for training.
 //
 // The option gamma is searched around 1/median squared distance, not over its
 // declared range. Options that have no effect given the others are skipped: gamma
 // with a linear kernel, c with a given lambda, lambda with a given c.
 //
-// The score is the accuracy, for regression minus the mean squared error, both
-// weighted, which matters for rare classes; see Row. With a rare class the rungs
-// are larger, so that each has enough of it.
+// The score is the accuracy or, for regression, minus the mean squared error. Both are
+// weighted, which matters for rare classes; see Row. With a rare class the rungs are
+// larger, so that each has enough examples of it.
 //
-// The stream may be autocorrelated, with nearly equal neighbours. So folds consist
-// of runs of consecutive examples, dealt out such that the folds have equal shares
-// of the classes; a random split would reward memorising.
+// The stream may be autocorrelated, with nearly equal neighbours. So folds consist of
+// runs of consecutive examples, dealt so that the folds have equal shares of the
+// classes. A random split would reward memorising.
 //
-// progress, if not nil, is called with the share of the work that is done, on any
-// goroutine. The error is that of ctx or of a learner.
+// progress, if not nil, is called on any goroutine with the share of the work that is
+// done. An error comes from ctx or from a learner.
 func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]string, examples []*stream.Example, progress func(share float64)) (Result, error) {
 	res := Result{Options: overlay(fixed, nil)}
 	if env.Task == "" {
@@ -83,7 +82,7 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 		res.Note = note
 		return res, nil
 	}
-	// Otherwise each candidate would log.
+	// Keep the candidates from logging.
 	env.Log = nil
 	alive := make([]*trial, len(grid))
 	for i, p := range grid {
@@ -123,7 +122,7 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 // survivors returns how many of n trials go into the next rung.
 func survivors(n int) int { return min(n, max(int(math.Ceil(float64(n)*keep)), leastSurvivors)) }
 
-// work reports how much of the work is done, in trials times examples.
+// work reports the progress, in trials times examples.
 type work struct {
 	report      func(share float64)
 	mu          sync.Mutex
@@ -150,7 +149,7 @@ func overlay(a, b map[string]string) map[string]string {
 // trial is a candidate with its scores at the present rung.
 type trial struct {
 	point
-	order       int               // position in the grid: more regularised ones come first
+	order       int               // position in the grid, more regularised first
 	all         map[string]string // including the fixed options
 	score, loss float64
 	merit       float64 // score minus the penalty of the prior
@@ -220,8 +219,8 @@ func (t *trial) set(s sum, task algos.Task) {
 const prior = 2
 
 // weigh sets the merits: scores minus a quadratic prior on the logarithms of the
-// options that is as strong as the scores are uncertain. The first examples are not
-// the whole stream, so an extreme choice must be better by more than chance.
+// options, in proportion to the standard error of the scores. The first examples are
+// not the whole stream, so an extreme choice must be better by more than chance.
 func weigh(trials []*trial, n int, task algos.Task) {
 	best := math.Inf(-1)
 	for _, t := range trials {
@@ -281,7 +280,7 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 		// The learner owns the example; the features are only read.
 		c := *x
 		if _, err := l.Add(&c); err != nil {
-			continue // refused, as it will be in the stream
+			continue // the stream refuses it too
 		}
 		if err := algos.StepDue(ctx, l, nil); err != nil {
 			return s, err

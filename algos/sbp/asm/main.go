@@ -1,6 +1,6 @@
-// Command asm generates the assembly of package sbp. It is a module of its
-// own, so that the generator's dependencies stay out of the learner's; run it
-// by go generate in the parent directory.
+// Command asm generates the assembly of package sbp. It is a separate module, which
+// keeps the generator's dependencies out of the learner. Run it with go generate in
+// the parent directory.
 package main
 
 import (
@@ -15,8 +15,8 @@ func main() {
 	Generate()
 }
 
-// scan is the loop of level.scan over eight examples at a time, one in each
-// lane; the Go code is its documentation.
+// scan generates the loop of scanGo over eight examples at a time, one in each lane;
+// the Go code documents it.
 func scan() {
 	TEXT("scanAVX512", NOSPLIT, "func(u, y *float64, n int, shift, lo, hi float64, depth *[8]float64, band *int32) (below, negative, found int)")
 	Pragma("noescape")
@@ -42,7 +42,7 @@ func scan() {
 	MOVQ(U64(1<<63), bit)
 	VPBROADCASTQ(bit, sign)
 
-	// The indices of the eight examples at hand.
+	// The indices of the present eight examples.
 	index, eight := YMM(), YMM()
 	VMOVDQU(indices(), index)
 	k := GP32()
