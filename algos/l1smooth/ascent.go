@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// dear is the cost of a Newton system, in passes, from which ascent is tried
-	// whatever its rate.
+	// dear is the cost of a Newton system, in passes, from which ascent is always
+	// tried.
 	dear = 16
 	// round is the number of passes between two measurements of the gap.
 	round = 4
@@ -19,7 +19,8 @@ const (
 	// precise is the gap, relative to the objective, at which ascent ends. Except
 	// on wide data the gap must be at most η α, too.
 	precise = 1e-3
-	// roundEpochs bounds the epochs of a round where few examples are left in list.
+	// roundEpochs bounds the epochs of a round on wide data, where few examples may be
+	// left in list.
 	roundEpochs = 20
 	// patience bounds the passes, and the rounds, of ascent on wide data.
 	patience = 1000
@@ -30,7 +31,7 @@ const (
 //	max over 0 ≤ θ_i ≤ 1 of 1/N Σ v_i θ_i − λ/2 ‖w‖²,
 //	w = S_l(z), z = 1/(λN) Σ v_i θ_i y_i x_i, l = μ/λ,
 //
-// S_l being the soft threshold; measure evaluates it for θ = φ_α'. A step maximises
+// where S_l is the soft threshold; measure evaluates it for θ = φ_α'. A step maximises
 // along one θ_i, with the curvature at μ = 0, which is the largest (Hsieh, Chang,
 // Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale
 // linear SVM", ICML 2008, Algorithm 3; Shalev-Shwartz and Zhang, "Accelerated
@@ -39,13 +40,13 @@ type ascent struct {
 	theta   []float64
 	z, w    []float64
 	curve   []float64 // v_i ‖x_i‖²/(λN)
-	u       []float64 // 1 − y_i ⟨w, x_i⟩, when the gap is measured
-	list    []int32   // the examples that have not been set aside
+	u       []float64 // 1 − y_i ⟨w, x_i⟩, as of the last certify
+	list    []int32   // the examples that are not set aside
 	in      []bool    // whether an example is in list
 	lo, hi  float64   // bounds of projected gradients in the last epoch
 	best    []float64 // the weights with the smallest f, initially the previous ones
-	f       float64   // of best
-	value   float64   // of the dual
+	f       float64   // objective of best
+	value   float64   // dual value
 	visited int       // number of examples visited
 	free    float64   // number of θ_i between their bounds
 	face    face
@@ -63,8 +64,8 @@ func (s *solver) price() float64 {
 }
 
 // ascends reports whether the solve should begin with ascent: if a Newton system is
-// expensive, and if the ridge is so strong that ascent takes few passes. It needs
-// about as many passes as the mean curvature exceeds 1.
+// expensive, or if the ridge is so strong that ascent needs fewer passes. The number of
+// passes is about the mean curvature.
 func (s *solver) ascends() bool {
 	if s.opt.Start != "dual" || !(s.lambda > 0) {
 		return false
@@ -73,8 +74,8 @@ func (s *solver) ascends() bool {
 	return price >= dear || s.steepness() <= price
 }
 
-// wide reports whether ascent should do Newton steps of its own: with the l1 term,
-// if the primal Newton system is expensive and could not even be factored.
+// wide reports whether ascent should do Newton steps on the dual. It should, with the
+// l1 term, if the primal Newton system is expensive and too large to factor.
 func (s *solver) wide() bool {
 	return s.mu > 0 && s.size() > s.opt.Direct && s.price() >= dear
 }
@@ -90,9 +91,9 @@ func (s *solver) steepness() float64 {
 
 // ascend begins a solve with coordinate ascent in the dual, from θ = 0. On wide
 // data, steps of newtonDual follow rounds in which few θ_i reached or left a bound.
-// It reports whether the gap is small enough for level goal. Otherwise, if it is slow
-// or the gap does not fall by β within the passes that a Newton system costs, Newton
-// continues at the level of the gap, from the best weights so far.
+// It reports whether the gap is small enough for level goal. It gives up if it is slow
+// or the gap does not fall by the factor β within the passes that a Newton system
+// costs. Newton then continues at the level of the gap, from the best weights so far.
 func (s *solver) ascend(seed uint64, goal int) bool {
 	a, r := &s.ascent, rng.New(seed, "l1smooth/ascent")
 	s.mount()
@@ -134,9 +135,9 @@ func (s *solver) ascend(seed uint64, goal int) bool {
 	}
 }
 
-// slow reports whether Newton would be faster, judging by the gain of the dual
-// value over the last visits. On tall data the gain stays the same for a long time;
-// then it should reach f within the passes of reach Newton systems.
+// slow reports whether Newton would be faster, judging by the gain of the dual value
+// over the last visits. On tall data the rate stays the same for a long time; then the
+// value must be able to reach f within the cost of reach Newton systems.
 func (s *solver) slow(gained float64, visits int) bool {
 	a := &s.ascent
 	rate := gained / float64(visits)
@@ -168,8 +169,8 @@ func (s *solver) mount() {
 // example returns the position of example i.
 func (d *data) example(i int) (b *block, at int) { return &d.blocks[i/blockRows], i % blockRows }
 
-// epoch does a step along each θ_i in list. It sets aside those that are at a bound
-// and further beyond it than any was short of it in the last epoch.
+// epoch does a step along each θ_i in list. It sets aside each θ_i at a bound whose
+// gradient points outwards by more than any projected gradient of the last epoch.
 func (s *solver) epoch() {
 	a := &s.ascent
 	c, l := 1/(s.lambda*s.mass), s.mu/s.lambda
@@ -238,7 +239,7 @@ func (s *solver) certify() {
 	}
 }
 
-// recall brings back those examples set aside that could be moved again.
+// recall brings back examples that were set aside and whose θ_i can move again.
 func (s *solver) recall() {
 	a := &s.ascent
 	for i, u := range a.u {
@@ -270,7 +271,7 @@ func norms(w []float64) (square, norm float64) {
 	return square, norm
 }
 
-// soft returns v moved by l towards 0.
+// soft returns v moved by l towards 0, but not beyond it.
 func soft(v, l float64) float64 { return max(v-l, 0) + min(v+l, 0) }
 
 // norm2 returns ‖x_i‖².

@@ -15,7 +15,7 @@ type cg struct{ diag, r, p, z, x, out []float64 }
 // conjugate is direction by conjugate gradients, with the diagonal as
 // preconditioner, for large active sets: the Hessian is never formed. Every iterate
 // from the first on is a descent direction. It reports whether coordinates were
-// taken out and it must be called again.
+// removed, in which case it must be called again.
 func (s *solver) conjugate(least float64) bool {
 	c, n := &s.cg, s.size()
 	c.clear(n)
@@ -46,7 +46,7 @@ func (c *cg) clear(n int) {
 
 // solve solves (H + ridge) x = r on the coordinates in set, given x = 0 and the
 // diagonal of the matrix, until the residual has fallen to tolerance. times
-// multiplies with H. It returns the number of products.
+// multiplies by H. It returns the number of products.
 func (c *cg) solve(set []int32, most int, tolerance, ridge float64, times func(out, v []float64)) (products uint64) {
 	var norm, rz float64
 	for _, j := range set {

@@ -5,21 +5,21 @@ import "math"
 const (
 	// faceProducts bounds the products with the matrix in a step of face.
 	faceProducts = 80
-	// settled is the relative change of the number of free θ_i in a round below
-	// which a step in them is worth its cost.
+	// settled is the largest relative change of the number of free θ_i in a round for
+	// which a step of newtonDual is worth its cost.
 	settled = 0.02
 	// Bounds of the damping, relative to the diagonal, and its first value.
 	leastDamping, firstDamping, mostDamping = 1e-9, 1e-2, 10
 )
 
-// face is scratch memory for a step on the free θ_i. Row k of the matrix B is
-// y_i x_i of the active features, divided by its norm; columns are numbered anew.
+// face is scratch memory for a step on the free θ_i. Row k of the matrix B is y_i x_i,
+// restricted to the active features and divided by its norm. Columns are renumbered.
 type face struct {
 	rows, end, idx []int32
 	val            []float32
 	scale          []float64 // y_i over the norm
 	unit           []float64 // change of θ_i for a change of τ_k by 1
-	cg                       // r, and τ as x
+	cg                       // r is the right-hand side, x is τ
 	all            []int32   // 0, 1, …
 	at             []int32   // the column of each feature, or −1
 	v              []float64 // Bᵀ times a vector
@@ -27,17 +27,17 @@ type face struct {
 	damping        float64   // see newtonDual
 }
 
-// newtonDual does a Newton step of the dual problem in the free θ_i, those
+// newtonDual does a Newton step of the dual problem in the free θ_i, which are
 // between their bounds, with the features that are active now: λ K δ = u, for
 // K = B Bᵀ. This is the system of the paper's Newton step in its limit α → 0
-// (section 2.2: active weights; examples on the margin), written in the examples,
-// of which wide data have fewer than active weights. It takes over where
-// coordinate steps crawl: frequent words couple all examples.
+// (section 2.2: active weights; examples on the margin), written in terms of the
+// examples. Wide data have fewer examples than active weights. The step helps where
+// coordinate steps are slow because frequent words couple all examples.
 //
 // K may be singular while too many θ_i are free, so a multiple of its diagonal is
 // added, less and less as full steps succeed (Levenberg, Marquardt). θ is clipped
-// to its bounds, and the step halved until the dual value rises; thus the bound
-// stays valid, and the value never falls. It reports whether it rose.
+// to its bounds, and the step is halved until the dual value rises. So the bound
+// stays valid, and the value never falls. newtonDual reports whether it rose.
 func (s *solver) newtonDual() bool {
 	f, a := &s.ascent.face, &s.ascent
 	s.submatrix()
@@ -87,7 +87,7 @@ func (s *solver) newtonDual() bool {
 	return false
 }
 
-// submatrix packs B, and sets r to the residual u_i over the norms.
+// submatrix packs B, and sets r to the residuals u_i divided by the norms.
 func (s *solver) submatrix() {
 	f, a := &s.ascent.face, &s.ascent
 	f.at = resize(f.at, s.size())
@@ -134,8 +134,8 @@ func (s *solver) submatrix() {
 	}
 }
 
-// dampedCG solves (B Bᵀ + damping) τ = r by conjugate gradients, roughly while the
-// damping is strong.
+// dampedCG solves (B Bᵀ + damping) τ = r by conjugate gradients, with a looser
+// tolerance while the damping is strong.
 func (s *solver) dampedCG() {
 	f := &s.ascent.face
 	tolerance := cgTolerance

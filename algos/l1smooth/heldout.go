@@ -9,8 +9,8 @@ import (
 )
 
 // HeldOut implements algos.CrossValidator. Each solve starts from the solution for
-// the next smaller c and skips the intermediate levels, down to a smoothing that
-// resolves no less than noise.
+// the next smaller c. It goes down to the smoothing that matches the examples; a
+// smaller one would only resolve noise.
 func (l *Learner) HeldOut(xs []*stream.Example, fold []int, cs []float64) []float64 {
 	out := make([]float64, len(xs)*len(cs))
 	par.Each(1+slices.Max(fold), func(f int) { l.heldOut(out, xs, fold, f, cs) })
@@ -31,13 +31,13 @@ func (l *Learner) heldOut(out []float64, xs []*stream.Example, fold []int, held 
 		}
 	}
 	for _, x := range train[max(0, len(train)-l.opt.Buffer):] {
-		_, _ = k.Add(x) // refused examples will be refused in the stream, too
+		_, _ = k.Add(x) // the stream refuses the same examples
 	}
 	m := k.(*Learner)
 	for j, c := range cs {
 		m.opt.C = c
 		m.begin(false)
-		m.s.restart(0) // that level was for another c, and may be past the last one
+		m.s.restart(0) // the level of begin was for another c, and may be past the last one
 		for m.solving {
 			m.iterate()
 		}

@@ -22,10 +22,10 @@ import (
 //	f(w) = λ/2 ‖w‖² + 1/N Σ v_i max(0, 1 − y_i ⟨w, x_i⟩) + μ ‖w‖₁
 //
 // The weights v_i of examples are usually 1; otherwise N is their sum. It does
-// Newton steps on f_α, in which max(0,u) is replaced by (u + √(α²+u²))/2, for
-// smaller and smaller α. Weights at 0 stay out of the Newton system until their
-// gradient exceeds μ; the line search keeps ‖w‖₁ exact, so that weights can become
-// exactly 0. The constant feature of the bias is penalised like any other.
+// Newton steps on f_α, in which (u + √(α²+u²))/2 replaces max(0,u), for smaller and
+// smaller α. Weights at 0 stay out of the Newton system until their gradient exceeds
+// μ. The line search uses the exact ‖w‖₁, so that weights can become exactly 0. The
+// constant feature of the bias is penalised like any other.
 //
 // Paper → code: α alphas[k], β Beta, η Eta, c₁ armijo, Ī active, A set, ĝ ghat, J
 // enlarge, adjust adjust.
@@ -33,21 +33,21 @@ import (
 // On a stream the problem is solved repeatedly as the buffer changes. Each solve
 // starts from the last weights, at the α that matched the previous buffer (m/N for
 // m weights), and goes down to the α that matches the new one: a smaller α would
-// resolve nothing but noise (section 3). Finish goes down to AlphaMin.
+// only resolve noise (section 3). Finish goes down to AlphaMin.
 //
-// Departures: where the printed algorithms do not work they are corrected, see
+// Departures: the printed algorithms are corrected where they do not work, see
 // docs/measured/l1smooth.md. With KKT final, weights are activated at the last level
-// as long as any violates optimality, and Finish goes on beyond AlphaMin, with a
+// as long as any violates optimality, and Finish continues beyond AlphaMin, with a
 // smaller η, until the relative gap is a thousandth (see eta; the paper has no
 // certificate). Examples far from the margin are left out of the Hessian. Large
-// Newton systems are solved by conjugate gradients. Where Newton systems are
-// expensive, dual coordinate ascent comes first (see ascent), as one iteration. On
-// wide data with the l1 term it alternates with Newton steps on the dual (see
-// newtonDual) and solves the problem to a relative gap of a thousandth.
+// Newton systems are solved by conjugate gradients. If Newton systems are expensive,
+// dual coordinate ascent comes first (see ascent), as one iteration. On wide data
+// with the l1 term it alternates with Newton steps on the dual (see newtonDual) and
+// solves the problem to a relative gap of a thousandth.
 //
 // Cost of an iteration: two or three passes over the buffer, a Hessian over the
 // examples near the margin, and |A|³/6 for the system. Memory: the buffer, twice
-// (raw and packed), and |A|² numbers. Not safe for concurrent use; sums run on
+// (raw and packed), and |A|² numbers. It is not safe for concurrent use. Sums run on
 // several cores, with the same bits on any number of them.
 type Learner struct {
 	*samplers.Buffer
@@ -56,19 +56,19 @@ type Learner struct {
 	s       solver
 	solving bool // a solve is in progress
 	full    bool // the present solve goes down to the last level
-	settled bool // the last one did, and nothing has changed since
+	settled bool // the last solve did, and nothing has changed since
 	iters   int  // iterations of the present solve
 	n       int  // number of examples in the present solve
 	step    uint64
 	solved  uint64 // solves completed
-	limited uint64 // of these, stopped at Options.Steps
+	limited uint64 // number of these that stopped at options.Steps
 
 	model *model.Linear
 }
 
-// leastEvery is the smallest number of arrivals between solves with every = auto,
-// and share the part of the buffer that they must make up beyond that: the whole
-// stream then costs about share+1 times the last solve.
+// leastEvery is the smallest number of arrivals between solves with every = auto. They
+// must also be at least 1/share of the stored examples: the whole stream then costs
+// about share+1 times the last solve.
 const (
 	leastEvery = 16
 	share      = 4
@@ -93,8 +93,8 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 // Limits implements algos.Limited.
 func (l *Learner) Limits() algos.Limits { return algos.Limits{Features: l.opt.Dim, Option: "dims"} }
 
-// Need waits for as many examples as Every says, and then asks for one step at a
-// time until the problem is solved.
+// Need waits for Every examples, and then returns one step at a time until the problem
+// is solved.
 func (l *Learner) Need() algos.Need {
 	if l.solving {
 		return algos.Need{Steps: 1}
@@ -138,9 +138,8 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// begin adds the arrivals and prepares a solve of the new problem. It does nothing
-// if there is no problem to solve: fewer than two examples, or a single class
-// although there is a model.
+// begin adds the arrivals and prepares a solve of the new problem. It prepares none if
+// there are fewer than two examples, or if there is a model and only one class.
 func (l *Learner) begin(full bool) {
 	l.solving = false
 	from := 0
@@ -220,8 +219,8 @@ func (l *Learner) goal() int {
 	return l.supported()
 }
 
-// pack updates the packed blocks to match the sample; those in stale, and those not
-// packed yet, have changed.
+// pack updates the packed blocks to match the sample. It packs the blocks in stale and
+// the ones not packed yet.
 func (l *Learner) pack(stale map[int]bool) {
 	d, sample := l.s.data, l.Sample()
 	if len(sample) == 0 {

@@ -20,9 +20,9 @@ type crossing struct {
 // be set to 0, since w_j + s d_j may be off by rounding. w and d have the same
 // length. j must be bounded below: a > 0 or μ‖d‖₁ > −b; otherwise ok is false.
 //
-// Section 2.4 and Algorithm 4, corrected: the slope carries μ (E1), the segment's
-// end slopes are those inside it (E2), weights at 0 add μ|d_j| to the slope at 0
-// (E3), equal kinks are one kink, and the last segment has no end (E4).
+// This is section 2.4 and Algorithm 4, corrected: the slope includes μ (E1), the end
+// slopes of a segment are taken inside it (E2), weights at 0 add μ|d_j| to the slope
+// at 0 (E3), equal kinks are one kink, and the last segment has no end (E4).
 func minimise(w, d []float64, a, b, mu float64, buf *[]crossing) (s float64, hits []int32, ok bool) {
 	cross := crossings(*buf, w, d)
 	*buf = cross
@@ -63,7 +63,7 @@ func minimise(w, d []float64, a, b, mu float64, buf *[]crossing) (s float64, hit
 	return -base / (2 * a), nil, true
 }
 
-// crossings returns where weights pass 0 along d, sorted.
+// crossings returns the points where weights pass 0 along d, sorted.
 func crossings(cross []crossing, w, d []float64) []crossing {
 	cross = cross[:0]
 	for j, dj := range d {

@@ -10,11 +10,11 @@ const (
 	// enlargements bounds the activations at the last level with KKT final (E8).
 	enlargements = 50
 	// negligible is the fraction of the largest possible φ'' below which an example
-	// is left out of the Hessian. φ'' falls like (u/α)⁻³, so those left out sum to
-	// 5·10⁻⁵ of the whole if margins are spread evenly.
+	// is left out of the Hessian. φ'' falls like (u/α)⁻³, so the examples left out sum
+	// to 5·10⁻⁵ of the whole if margins are spread evenly.
 	negligible = 1e-6
 	// leastAlpha is the smoothing of the last level that may be solved for a
-	// certificate, and certifyingEta the factor of η for it (see eta).
+	// certificate. certifyingEta is the factor of η for it (see eta).
 	leastAlpha    = 1e-6
 	certifyingEta = 1e-4
 )
@@ -40,7 +40,7 @@ type solver struct {
 	opt *options
 	*data
 	alphas []float64
-	levels int // levels down to alpha_min; the rest are for a certificate
+	levels int // number of levels down to alpha_min; the rest are for a certificate
 
 	lambda, mu float64
 
@@ -48,8 +48,8 @@ type solver struct {
 	active []bool // Ī: w_j ≠ 0 or activated
 	k      int    // level
 	last   int    // the level at which kkt = final applies
-	// adjust: the active set may still be enlarged at this level. begin: the active
-	// set must be built from the gradient, as at the start.
+	// adjust says that the active set may still be enlarged at this level, begin that
+	// it must be built from the gradient, as at the start.
 	adjust, begin bool
 	enlarged      int
 	work
@@ -92,7 +92,7 @@ func (s *solver) advance() {
 	s.adjust, s.enlarged = true, 0
 }
 
-// support returns |Ī| restricted to nonzero weights.
+// support returns the number of nonzero weights.
 func (s *solver) support() (n int) {
 	for _, v := range s.w {
 		if v != 0 {
@@ -102,7 +102,7 @@ func (s *solver) support() (n int) {
 	return n
 }
 
-// newton is one pass of the loop of Algorithm 1. It either does a step or moves to
+// newton does one pass of the loop of Algorithm 1. It either does a step or moves to
 // the next level, and reports whether it did a step.
 func (s *solver) newton() bool {
 	alpha := s.alphas[s.k]
@@ -135,14 +135,14 @@ func (s *solver) newton() bool {
 	return true
 }
 
-// certified reports whether the gap is small enough to end a full solve. The paper
-// ends at α_min whatever the gap, and preset paper with it, as does μ = 0.
+// certified reports whether the gap is small enough to end a full solve. The paper and
+// its preset end at α_min whatever the gap, and so does μ = 0.
 func (s *solver) certified() bool {
 	return s.mu == 0 || s.opt.KKT != "final" || s.gap <= precise*s.objective
 }
 
-// eta is η; from α_min on it is smaller as long as there is no certificate, because
-// with a small λ the gap is far more sensitive to the gradient than f is.
+// eta returns η. From α_min on it is smaller as long as there is no certificate,
+// because with a small λ the gap is far more sensitive to the gradient than f.
 func (s *solver) eta() float64 {
 	if s.k < s.levels-1 || s.certified() {
 		return s.opt.Eta
@@ -151,9 +151,9 @@ func (s *solver) eta() float64 {
 }
 
 // measure computes objective and gap from the point. The dual value of θ_i =
-// φ_α'(u_i) is mean θ − ‖S_μ(v)‖²/(2λ), v = 1/N Σ θ_i y_i x_i being minus the
-// gradient of the loss. Where the ridge is weak or 0, θ shrunk until ‖v‖_∞ ≤ μ has a
-// greater one.
+// φ_α'(u_i) is mean θ − ‖S_μ(v)‖²/(2λ), where v = 1/N Σ θ_i y_i x_i is minus the
+// gradient of the loss. If the ridge is weak or 0, shrinking θ until ‖v‖_∞ ≤ μ gives a
+// greater value.
 func (s *solver) measure() {
 	square, norm := norms(s.w)
 	var excess, most float64
@@ -206,8 +206,8 @@ func (s *solver) subgradient() {
 			e = 0
 		}
 		s.g[j] = e
-		// Without the l1 term there is no active set, but a coordinate that no
-		// example has stays out of it all the same.
+		// Without the l1 term all coordinates are active, except the ones that no
+		// example has.
 		if s.mu == 0 && (w != 0 || e != 0) || s.active[j] && (w != 0 || violates) {
 			s.set = append(s.set, int32(j))
 		}
@@ -246,8 +246,8 @@ func (s *solver) direction(alpha float64) {
 	}
 }
 
-// factor factors the part of H that belongs to set, adding as little ridge as
-// necessary.
+// factor computes the Cholesky factor of the part of H in set, adding a ridge only as
+// large as necessary.
 func (s *solver) factor() {
 	n := len(s.set)
 	s.F = resize(s.F, linear.Triangle(n))
@@ -291,8 +291,8 @@ func (s *solver) drop(x []float64) bool {
 }
 
 // predict follows the path of solutions as α falls from its value at the last
-// direction to that of the present level: with the available H_AA, H_AA p_A = −g_A
-// − Δα ∂ĝ_A/∂α. It reports whether it did a step.
+// direction to the value of the present level. It solves H_AA p_A = −g_A − Δα ∂ĝ_A/∂α
+// with the available factor of H_AA. It reports whether it did a step.
 func (s *solver) predict(alpha float64) bool {
 	if len(s.set) == 0 {
 		return false
@@ -334,14 +334,14 @@ func (s *solver) predict(alpha float64) bool {
 }
 
 // enlarge activates the weights at 0 that violate optimality, with a gradient step,
-// once per level (Algorithm 3). It returns their share of the slope, or 0 if there
-// are none or it is too early.
+// once per level (Algorithm 3), or repeatedly at the last one with KKT final. It
+// returns their part of the slope, or 0 if there are none or it may not enlarge.
 func (s *solver) enlarge() (slope float64) {
 	if s.mu == 0 || !s.adjust {
 		return 0
 	}
-	// Coordinates in the set that were not dropped have w ≠ 0 or d ≠ 0; those at 0
-	// with d = 0 are only there if g = 0.
+	// Coordinates in the set that were not dropped have w ≠ 0 or d ≠ 0, or else
+	// w = d = g = 0.
 	added := false
 	for j, w := range s.w {
 		if w == 0 && s.d[j] == 0 && s.g[j] != 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/model"
 )
 
-// options are the learner's options; the tags say what they mean.
+// options are the learner's options; their tags document them.
 type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.001 100" doc:"weight of the losses as in LIBLINEAR: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda, eq 2" doc:"ridge weight"`
@@ -34,7 +34,7 @@ type options struct {
 // Constants of Algorithm 3's line search, for which the paper gives no values.
 const (
 	armijo   = 1e-4  // c1: sufficient decrease, as a share of the slope; the usual value
-	leastTry = 1e-10 // s_min: the search fails below, where rounding hides a decrease
+	leastTry = 1e-10 // s_min: the search fails below this, where rounding hides a decrease
 )
 
 // Spec registers the learner.
@@ -59,8 +59,8 @@ func check(o *options) error {
 	return nil
 }
 
-// ladder returns the levels: alpha0 beta^k for k = 0 … K, where the last is
-// the first that is no greater than alphaMin but for rounding (E12).
+// ladder returns the levels: alpha0 beta^k for k = 0 … K, where the last one is the
+// first that does not exceed alphaMin, up to rounding (E12).
 func ladder(alpha0, alphaMin, beta float64) []float64 {
 	list := []float64{alpha0}
 	for a := alpha0; a > alphaMin*(1+1e-9); {

@@ -13,12 +13,12 @@ import (
 // a core's cache between the two halves of a pass.
 const blockRows = 256
 
-// denseShare is the share of nonzero values from which a block is stored dense:
-// vector code over zeros is faster than indices then.
+// denseShare is the share of nonzero values from which a block is stored dense: from
+// there, vector code over zeros is faster than indices.
 const denseShare = 0.4
 
-// A block has the examples of consecutive slots in packed form. The form depends
-// only on the examples, not on how the block came about.
+// A block has the examples of consecutive slots in packed form. The form depends only
+// on the examples.
 type block struct {
 	y        []float64 // +1 or −1
 	weight   weight.List

@@ -12,8 +12,8 @@ var (
 	errNumber = errors.New("a number is out of range")
 )
 
-// AppendBinary appends the complete state. Margins and gradients are not in it:
-// every iteration recomputes them from weights and examples.
+// AppendBinary appends the complete state, without margins and gradients: every
+// iteration recomputes them from weights and examples.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
 // UnmarshalBinary restores the output of AppendBinary; after an error the state is
@@ -60,7 +60,7 @@ func (s *solver) fields(f *state.Fields) {
 	f.Float64("length", &s.length)
 }
 
-// check refuses states that cannot have been stored, and packs the examples.
+// check makes f fail for states that no run can have saved, and packs the examples.
 func (l *Learner) check(f *state.Fields) {
 	s, m := &l.s, len(l.s.w)
 	f.Fail("w", linear.Finite(s.w, []float64{s.lambda, s.mu}))

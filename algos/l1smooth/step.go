@@ -2,9 +2,10 @@ package l1smooth
 
 import "math"
 
-// search finds the step: the minimiser of the quadratic model with the exact l1
-// term (section 2.4), or first > 0, halved until f_α falls enough. Weights whose
-// sign would change become 0 before the test, not after it (E7).
+// search finds the step. It starts at first or, if first is 0, at the minimiser of the
+// quadratic model with the exact l1 term (section 2.4). It shortens the step until f_α
+// falls enough. Weights whose sign would change become 0 before the test, not after it
+// (E7).
 func (s *solver) search(alpha, slope, first float64) bool {
 	s.q = resize(s.q, s.n)
 	a := s.along(s.q, s.d, s.pt.h)
@@ -48,14 +49,13 @@ func (s *solver) search(alpha, slope, first float64) bool {
 		case tries == 0:
 			step, hits = s.minimum(alpha, slope, step)
 		default:
-			clip = false // the minimum itself
+			clip = false // try the minimum itself
 		}
 	}
 }
 
-// try makes the point at the given step the trial point and returns the change of
-// f_α and the mean hinge there. With clip, weights whose sign would change become
-// 0.
+// try computes the trial point at the given step, and returns the change of f_α and
+// the mean hinge there. With clip, weights whose sign would change become 0.
 func (s *solver) try(alpha, step float64, hits []int32, clip bool) (change, mean float64) {
 	q, t := s.q, step
 	if s.trial(step, hits, clip) {
@@ -78,8 +78,8 @@ func (s *solver) try(alpha, step float64, hits []int32, clip bool) (change, mean
 	return change, mean
 }
 
-// trial sets next to w + step·d on the support, and reports whether a sign was
-// clipped other than at a hit, where the change is only rounding.
+// trial sets next to w + step·d on the support. It reports whether it clipped a sign
+// other than at a hit, where the change is only rounding.
 func (s *solver) trial(step float64, hits []int32, clip bool) (clipped bool) {
 	s.next = s.next[:0]
 	for i, w := range s.ws {
@@ -100,13 +100,13 @@ func (s *solver) trial(step float64, hits []int32, clip bool) (clipped bool) {
 	return clipped
 }
 
-// curvature is the fraction of the slope that may be left where minimum stops.
+// curvature is the fraction of the slope at which minimum stops.
 const curvature = 0.1
 
-// minimum returns an approximate minimiser over 0 < s ≤ most of f_α along d and, if
-// it is on a kink, the positions of the weights that are 0 there: first by
-// bisection over the kinks, then by Newton's method on the derivative, which is
-// monotone, within a bracket.
+// minimum returns an approximate minimiser over 0 < s ≤ most of f_α along d and, if it
+// is on a kink, the positions of the weights that are 0 there. It uses bisection over
+// the kinks, then Newton's method on the derivative, which is monotone, within a
+// bracket.
 func (s *solver) minimum(alpha, slope, most float64) (step float64, hits []int32) {
 	lo, hi := 0.0, most
 	if s.mu > 0 {
@@ -161,9 +161,9 @@ func (s *solver) minimum(alpha, slope, most float64) (step float64, hits []int32
 	return lo + 0.5*(hi-lo), nil
 }
 
-// derivatives returns the first and the second derivative of f_α at w + at·d along
-// d. Weights have the signs that they have at w + signs·d, and those at 0 there
-// contribute nothing to the first.
+// derivatives returns the first and the second derivative of f_α at w + at·d along d.
+// The l1 term uses the signs of the weights at w + signs·d; weights that become 0 there
+// contribute nothing to the first derivative.
 func (s *solver) derivatives(alpha, at, signs float64) (d1, d2 float64) {
 	d1, d2 = s.slopes(s.pt.u, s.q, at, alpha)
 	s.values++

@@ -10,9 +10,9 @@ import (
 // over the groups in order. The number of groups follows from the data alone, so
 // the bits do not depend on the number of processors.
 const (
-	// maxGroups bounds the groups, and so the processors that are useful.
+	// maxGroups bounds the number of groups, and so of useful processors.
 	maxGroups = 16
-	// maxSquares bounds the groups that have a Hessian each.
+	// maxSquares bounds the number of groups with a Hessian each.
 	maxSquares = 4
 	// alone is the number of multiplications below which waking another processor
 	// costs more than it saves.
@@ -24,7 +24,7 @@ type data struct {
 	blocks   []block
 	n        int     // examples
 	mass     float64 // sum of their weights
-	positive int     // number of positive ones
+	positive int     // number of positive examples
 	dim      int     // features
 	nnz      int     // number of stored values
 	bias     float64 // value of the constant feature, coordinate 0 of all vectors
@@ -66,11 +66,11 @@ func (d *data) run(groups, work int, f func(g int)) {
 	}
 }
 
-// totals are numbers that a pass may add up besides a vector.
+// totals are numbers that a pass may sum in addition to a vector.
 type totals [3]float64
 
-// sum makes a pass: f adds the part of a block, whose first example is number at,
-// to vector, which is as long as out, and to t. out is set to the sum of the
+// sum does a pass over the blocks. f adds the part of a block, whose first example is
+// number at, to t and to vector, which is as long as out. out is set to the sum of the
 // vectors; it may be nil.
 func (d *data) sum(out []float64, work int, f func(b *block, at int, vector []float64, t *totals)) (all totals) {
 	groups := max(1, min(maxGroups, d.nnz/(4*max(len(out), 1)), len(d.blocks)))
@@ -126,11 +126,11 @@ func phi(u, r, alpha2 float64) float64 {
 	return (u + r) / 2
 }
 
-// point has what is known of the objective at one w and α.
+// point has the parts of the objective at one w and α.
 type point struct {
 	u     []float64 // 1 − y_i ⟨w, x_i⟩
 	h     []float64 // w_i φ_α''(u_i)/N
-	grad  []float64 // of the smoothed mean loss alone: −1/N Σ w_i φ_α'(u_i) y_i x_i
+	grad  []float64 // gradient of the smoothed mean loss alone: −1/N Σ w_i φ_α'(u_i) y_i x_i
 	hinge float64   // mean of max(0, u_i)
 	theta float64   // mean of φ_α'(u_i)
 	coef  []float64 // scratch

@@ -19,7 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// options are the learner's options; the tags say what they mean.
+// options are the learner's options; their tags document them.
 type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" doc:"ridge weight"`
@@ -51,14 +51,14 @@ var Spec = algos.Define(algos.SpecInfo{
 // where v_i are the weights of the examples, n is their sum, β² is the option bias
 // and β b the model's bias. In classification the targets are the labels ±1. Cost:
 // d²/2 per example, twice that with a window, and d³/6 per refresh. The sums of a
-// window are recomputed once as many examples have left it as it holds, so that
-// rounding errors do not accumulate. Not safe for concurrent use.
+// window are recomputed once as many examples have left it as it contains, so that
+// rounding errors do not accumulate. It is not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
 	opt    options
 	seen   []int32           // the feature of each coordinate, in order of appearance
 	place  map[int32]int32   // the coordinate of a feature
-	rows   finitesum.Problem // the window's examples in these coordinates, or the current one
+	rows   finitesum.Problem // the window in these coordinates, or only the latest example
 	sums   finitesum.Gram
 	square float64 // Σ y²
 	count  int
@@ -70,7 +70,7 @@ type Learner struct {
 	note   note
 }
 
-// note has the figures to report about the last solution.
+// note has the values to report about the last solution.
 type note struct{ objective, norm float64 }
 
 const maxFeature = 1<<20 - 1 // bounds the model
@@ -96,8 +96,7 @@ func (l *Learner) Limits() algos.Limits {
 	return algos.Limits{Features: maxFeature + 1, Distinct: l.opt.Features, Option: "dims"}
 }
 
-// Add adds a labelled example to the sums, so that with keep = all no example is
-// held.
+// Add adds a labelled example to the sums. With keep = all no example is stored.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	if x.Labelled {
 		if err := l.room(x.X); err != nil {
@@ -157,8 +156,8 @@ func (l *Learner) room(x stream.Vec) error {
 	return nil
 }
 
-// mapped returns x in the coordinates of the sums; features not seen before get the
-// next coordinates.
+// mapped returns x in the coordinates of the sums. New features get the next
+// coordinates.
 func (l *Learner) mapped(x stream.Vec) stream.Vec {
 	out := stream.Vec{Idx: make([]int32, 0, len(x.Val)), Val: make([]float32, 0, len(x.Val))}
 	for feature, v := range linear.Nonzeros(x) {
@@ -228,7 +227,7 @@ func (l *Learner) lambda() float64 {
 	return l.opt.Lambda
 }
 
-// Finish solves for what is pending.
+// Finish solves if there are examples since the last refresh.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) { return l.Step(ctx) }
 
 func (l *Learner) renew() {
@@ -246,8 +245,8 @@ func (l *Learner) renew() {
 	l.model = model.NewLinear(w, bias)
 }
 
-// Report describes the last solution. The certificate is norm²/(2λ), a bound on how
-// far the objective is from its minimum.
+// Report describes the last solution. The certificate is norm²/(2λ), a bound on the
+// distance of the objective from its minimum.
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step, r.Sample = l.steps, l.count

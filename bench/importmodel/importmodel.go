@@ -1,5 +1,5 @@
-// Command importmodel turns a model file of LIBSVM's svm-train (C-SVC, RBF
-// kernel, two classes) into one of streamsvm, so that both can predict with
+// Command importmodel converts a model file of LIBSVM's svm-train (C-SVC, RBF
+// kernel, two classes) to a streamsvm model, so that both programs predict with
 // the same support vectors.
 //
 //	go run -C bench ./importmodel MODEL OUT.ssm
@@ -50,7 +50,7 @@ func run(in, out string) error {
 	return os.WriteFile(out, data, 0o644)
 }
 
-// read returns the predictor whose decisions are those of the model in r.
+// read returns a predictor with the same decisions as the LIBSVM model in r.
 func read(r io.Reader) (*pipeline.Pipeline, error) {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, 16<<20)
@@ -69,7 +69,7 @@ func read(r io.Reader) (*pipeline.Pipeline, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	sign := 1.0 // of f: LIBSVM's is positive for the label that came first
+	sign := 1.0 // of f: LIBSVM's f is positive for the first label
 	switch head["label"] {
 	case "1 -1":
 	case "-1 1":
@@ -77,7 +77,7 @@ func read(r io.Reader) (*pipeline.Pipeline, error) {
 	default:
 		return nil, fmt.Errorf("the labels are %q, want 1 and -1", head["label"])
 	}
-	dec, err := codec.New("libsvm", codec.Options{Task: "regress"}) // coefficients stand where labels do
+	dec, err := codec.New("libsvm", codec.Options{Task: "regress"}) // coefficients are in the place of labels
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,13 @@
-// Command l1 solves one linear SVM with learner l1smooth and prints times and
-// result, for bench/l1.py.
+// Command l1 solves one linear SVM with the learner l1smooth and prints the times
+// and the result, for bench/l1.py.
 //
 //	go run -C bench ./l1 [-times N] [-scale S] [-dump PREFIX] [-set k=v]... TRAIN TEST
 //
-// TRAIN and TEST are libsvm files, plain or gzip. The examples are added and
-// solved for at once, by Finish; the time is that of taking them in and of the
-// solution, without reading. -dump writes the scaled rows that the learner saw
-// to PREFIX.train and PREFIX.test, instead of solving. -tail takes the last rows of
-// TRAIN as the test set where there is one file only.
+// TRAIN and TEST are libsvm files, plain or gzip. All examples are added, and
+// Finish solves the problem once. The time covers adding and solving, without
+// reading. -dump writes the scaled rows to PREFIX.train and PREFIX.test instead of
+// solving. -tail takes the last rows of TRAIN as the test set if there is only one
+// file.
 package main
 
 import (

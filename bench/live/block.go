@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// block is what was seen while a block of examples went by.
+// block has the measurements of a block of examples.
 type block struct {
 	scored, right  int
 	hinge          float64
@@ -13,7 +13,7 @@ type block struct {
 	longest        float64
 	certificate    float64 // the largest, 0 before the first
 	ratio          float64 // the largest of a certificate to its bound
-	bounded, given bool    // a bound, a certificate has been seen
+	bounded, given bool    // there was a bound, a certificate
 	examples       uint64  // at the end, since the start of the stream
 	seconds        float64
 	sample         int
@@ -29,8 +29,8 @@ func (b *block) score(f, y float64) {
 	b.hinge += max(0, 1-y*f)
 }
 
-// step notes a certificate and its bound, NaN where there is none. With a bound
-// a certificate that is missing counts as infinite.
+// step records a step with its certificate and bound, which are NaN if there is
+// none. If there is a bound, a missing certificate counts as infinite.
 func (b *block) step(certificate, bound, seconds float64) {
 	b.steps++
 	b.longest = max(b.longest, seconds)
@@ -51,9 +51,9 @@ func (b *block) step(certificate, bound, seconds float64) {
 
 func (b *block) accuracy() float64 { return float64(b.right) / float64(b.scored) }
 
-// falls lists the pairs of blocks, earlier and later, of which the later one is
+// falls lists the pairs of an earlier and a later block in which the later one is
 // worse by more than four standard deviations of the difference of two binomial
-// shares. For each later block it names the earlier one it is furthest below.
+// shares. For each later block it takes the earlier one with the largest difference.
 func falls(blocks []block) [][2]int {
 	var out [][2]int
 	for j := range blocks {
@@ -75,15 +75,15 @@ func falls(blocks []block) [][2]int {
 	return out
 }
 
-// variance is that of the share of a block, never 0: a block without errors may
-// have had one.
+// variance returns the variance of a block's accuracy. It is never 0, since a block
+// without errors might have had one.
 func variance(b *block) float64 {
 	n := float64(b.scored)
 	p := (float64(b.right) + 1) / (n + 2)
 	return p * (1 - p) / n
 }
 
-// complaints says what is wrong with the blocks.
+// complaints lists the falls of accuracy and the certificates above their bounds.
 func complaints(blocks []block) []string {
 	var out []string
 	for _, f := range falls(blocks) {

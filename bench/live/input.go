@@ -16,7 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/fileio"
 )
 
-// input says what the stream consists of.
+// input describes the stream.
 type input struct {
 	args          []string // files, or one generator with its options
 	limit         uint64
@@ -27,7 +27,7 @@ type input struct {
 // open returns the stream and the decoder of its records.
 func (in *input) open(ctx context.Context, task string) (stream.Source, codec.Codec, error) {
 	if name, options, ok := in.generator(); ok {
-		// The records are those that streamsvm generate writes.
+		// The records are the same as from streamsvm generate.
 		dec, err := codec.New("libsvm", codec.Options{Task: task})
 		if err != nil {
 			return nil, nil, err
@@ -72,8 +72,8 @@ func (in *input) open(ctx context.Context, task string) (stream.Source, codec.Co
 	return m, dec, nil
 }
 
-// generator returns the generator that the arguments name, if they do: a single
-// argument that is no file.
+// generator returns the generator if the arguments name one: a single argument that
+// is not a file.
 func (in *input) generator() (name string, options map[string]string, ok bool) {
 	if len(in.args) != 1 {
 		return "", nil, false
@@ -106,14 +106,14 @@ func decoder(path, task string) (codec.Codec, error) {
 	return codec.New(name, codec.Options{Task: task})
 }
 
-// shuffled is a stream of records in memory, in another order in each pass: that
-// of streamsvm replay --shuffle with seed + p in pass p.
+// shuffled is a stream of records in memory, in a different order in each pass. Pass
+// p has the order of streamsvm replay --shuffle with seed + p.
 type shuffled struct {
 	recs         []stream.Record
 	order        []int
 	seed         uint64
-	pass, passes int // begun, at most
-	at           int // in order
+	pass, passes int // passes begun, and their largest number
+	at           int // position in order
 	next         int64
 }
 

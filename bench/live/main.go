@@ -1,37 +1,37 @@
 // Command live measures the model that a consumer serves while its stream goes
-// on, which is all that it ever serves where the stream has no end:
+// on. If the stream has no end, it never serves any other model:
 //
 //	go run -C bench ./live "sea block=0"
 //	go run -C bench ./live -passes 0 -shuffle 1 -limit 500000 -test a9a.test.libsvm.gz a9a.train.libsvm.gz
 //	go run -C bench ./live -learner scs -set full=window -set max_sample=4096 -csv steps.csv elec2.libsvm.gz
 //
 // The stream is one or more data files, or a generator of streamsvm generate
-// with its options. A learner goes through it in the engine that streamsvm
-// replay uses, with the same defaults: each example is scored by the model of
-// the moment and then learned from, after a warm-up for scaling and tuning whose
-// examples are not scored. Finish is not called before the end.
+// with its options. A learner processes it in the engine of streamsvm replay, with
+// the same defaults. Each example is scored by the current model and then learned
+// from. A warm-up for scaling and tuning comes first; its examples are not scored.
+// Finish is not called before the end.
 //
 // For each block of examples a line has
 //
-//	accuracy, hinge  of the live models, over the examples of the block that were scored
-//	seconds          of the processor, all threads, without what the measuring itself takes
-//	steps, longest   steps of the learner, and seconds of the processor for the longest one
-//	sample, support  examples held and support vectors, at the end of the block
-//	model            bytes of the encoded model with its preprocessing, there
-//	heap             MiB in use after a collection, there, beyond what was in use at the start of the stream
+//	accuracy, hinge  of the live models, over the scored examples of the block
+//	seconds          processor time of all threads, without the measuring itself
+//	steps, longest   steps of the learner, and processor seconds of the longest one
+//	sample, support  stored examples and support vectors, at the end of the block
+//	model            bytes of the encoded model with its preprocessing, at the end
+//	heap             MiB in use after a collection, at the end, minus the use at the start of the stream
 //	certificate      the largest of the models in the block
 //	of bound         the largest ratio of a certificate to the gauge gap_bound, if the learner has one
 //
 // With -test the live model is scored on a file, then Finish is called, and the
 // finished model is scored on the same file.
 //
-// -check makes the exit status 1 where the accuracy of a block is below that of
-// an earlier one by more than four standard deviations of their difference, or
-// where a certificate exceeds its bound.
+// With -check the exit status is 1 if the accuracy of a block is below an earlier
+// one by more than four standard deviations of their difference, or if a certificate
+// exceeds its bound.
 //
-// -csv writes a line for each step, -predictions a line for each example scored,
-// -scaled the examples as the learner gets them, after preprocessing, in the
-// order of learning, and -json the blocks and the options chosen.
+// -csv writes a line for each step, -predictions a line for each scored example,
+// -scaled the preprocessed examples in the order of learning, and -json the blocks
+// and the chosen options.
 package main
 
 import (
@@ -49,7 +49,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/prep"
 )
 
-// config is what the flags say.
+// config has the values of the flags.
 type config struct {
 	input
 	engine engine.Config

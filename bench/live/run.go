@@ -16,7 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/fileio"
 )
 
-// run measures and reports whether there is nothing to complain about.
+// run measures, and reports whether there are no complaints.
 func (c *config) run(ctx context.Context, out io.Writer) (bool, error) {
 	enc, err := codec.New("libsvm", codec.Options{Task: string(c.engine.Task)})
 	if err != nil {
@@ -78,13 +78,13 @@ type meter struct {
 	out    io.Writer
 	base   float64 // heap at the start
 	blocks []block
-	began  float64 // of the block, processor seconds
+	began  float64 // processor seconds at the start of the block
 }
 
 // heap returns the bytes in use after a collection.
 func heap() float64 {
 	runtime.GC()
-	runtime.GC() // what the first one found in pools
+	runtime.GC() // frees what was in pools at the first one
 	var s runtime.MemStats
 	runtime.ReadMemStats(&s)
 	return float64(s.HeapAlloc)
@@ -169,7 +169,7 @@ func (m *meter) cut(ctx context.Context, n uint64) error {
 	return nil
 }
 
-// result is what -json writes.
+// result is the output of -json.
 type result struct {
 	Learner       string            `json:"learner"`
 	Options       map[string]string `json:"options"` // given or chosen; the others have their defaults
@@ -232,7 +232,7 @@ func (m *meter) result() result {
 	return r
 }
 
-// tests scores the live model on the test file, and the finished one.
+// tests scores the live and the finished model on the test file.
 func (m *meter) tests(ctx context.Context, res *result, scaled *table) error {
 	e := m.t.engine
 	if e.Predictor() == nil {
@@ -263,8 +263,8 @@ func (m *meter) tests(ctx context.Context, res *result, scaled *table) error {
 	return nil
 }
 
-// score scores the model of the moment, and writes the examples as it gets
-// them.
+// score tests the current model on xs, and writes the preprocessed examples to
+// scaled.
 func (m *meter) score(xs []*stream.Example, scaled *table) (*testResult, error) {
 	p := m.t.engine.Predictor()
 	data, err := p.AppendBinary(nil)
@@ -283,7 +283,7 @@ func (m *meter) score(xs []*stream.Example, scaled *table) (*testResult, error) 
 	}
 	defer func() { m.t.vecs = nil }()
 	var b block
-	const few = 64 // so many go to the model in one call
+	const few = 64 // examples in one call of the model
 	vecs, decs := make([]stream.Vec, few), make([]float64, few)
 	for i := 0; i < len(xs); i += few {
 		at = xs[i:min(i+few, len(xs))]

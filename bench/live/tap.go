@@ -18,18 +18,18 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// boundGauge is the gauge that says what the certificate must not exceed.
+// boundGauge is the gauge with the bound on the certificate.
 const boundGauge = "gap_bound"
 
-// tap listens at the learner of an engine: it sees every step, the decisions of
-// the models that are asked, and the labels that follow. What it hears before
-// the engine has started comes from trials of the tuner.
+// tap records the calls of an engine's learner: every step, the decisions of its
+// models, and the labels that follow. It ignores calls before the engine has
+// started, which come from trials of the tuner.
 type tap struct {
 	engine *engine.Engine
 	decs   []float64 // decisions on labelled examples that have not been added yet
 	n      uint64    // examples added
 	vecs   func(xs []stream.Vec)
-	err    error // of writing
+	err    error // error of writing
 
 	block       block
 	spent       float64 // processor seconds of the measuring itself
@@ -49,7 +49,7 @@ func cpu() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// spec returns the learner with the tap at it.
+// spec returns s with the tap on its learners.
 func (t *tap) spec(s algos.Spec) algos.Spec {
 	make := s.New
 	s.New = func(env algos.Env, options map[string]string) (algos.Learner, error) {
@@ -69,7 +69,7 @@ func (t *tap) spec(s algos.Spec) algos.Spec {
 	return s
 }
 
-// learner passes everything on.
+// learner passes all calls on to a learner and records them.
 type learner struct {
 	algos.Learner
 	t *tap
@@ -112,7 +112,7 @@ func (m model) Decisions(dst []float64, xs []stream.Vec) {
 	}
 }
 
-// added notes an example on its way to the learner, with its decision if it has
+// added records an example before the learner gets it, with its decision if it has
 // been scored.
 func (t *tap) added(x *stream.Example) {
 	t.n++
@@ -134,7 +134,7 @@ func (t *tap) added(x *stream.Example) {
 	}
 }
 
-// write writes an example as the learner gets it.
+// write writes a preprocessed example.
 func (t *tap) write(x *stream.Example) {
 	b, err := t.enc.Append(nil, x)
 	if err != nil {
@@ -144,7 +144,7 @@ func (t *tap) write(x *stream.Example) {
 	t.scaled.row(string(b))
 }
 
-// stepped notes a step.
+// stepped records a step.
 func (t *tap) stepped(r algos.Report, took float64) {
 	bound := gauge(r, boundGauge)
 	t.block.step(r.Certificate, bound, took)
@@ -199,7 +199,7 @@ type table struct {
 	w *bufio.Writer
 }
 
-// create creates the file at path, or returns nil for no path.
+// create creates the file at path. It returns nil if path is empty.
 func create(path string) (*table, error) {
 	if path == "" {
 		return nil, nil

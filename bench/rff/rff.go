@@ -1,11 +1,11 @@
-// Command rff measures the kernels on the method that scikit-learn's users
-// combine from RBFSampler and SGDClassifier: one pass of stochastic gradient
+// Command rff measures the vector code on the method that scikit-learn's users
+// build from RBFSampler and SGDClassifier: one pass of stochastic gradient
 // descent on the hinge loss over random Fourier features.
 //
 //	go run -C bench ./rff -rows 400000 -out DIR
 //
-// It draws the rows, writes them to DIR for bench/peers.py to learn from as
-// well, learns from them from memory on one core, and prints one line of JSON.
+// It draws the rows, writes them to DIR for bench/peers.py, learns from them in
+// memory on one core, and prints one line of JSON.
 package main
 
 import (
@@ -27,9 +27,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// rowsAtOnce is how many rows of features are computed before they are learned
-// from: 192 KiB of 1,024 features, which stay in the second-level cache, and a
-// multiple of the rows that the kernels take together.
+// rowsAtOnce is the number of rows whose features are computed before learning
+// from them: 192 KiB for 1,024 features, which stay in the second-level cache. It
+// is a multiple of the rows that the vector code processes together.
 const rowsAtOnce = 48
 
 // learner is a linear classifier over random Fourier features (Rahimi and
@@ -41,7 +41,7 @@ type learner struct {
 	freq  *vec.Panels
 	phase []float32
 	alpha float64
-	t     float64 // t₀ and the rows seen
+	t     float64 // t₀ plus the number of rows seen
 	v     []float64
 	scale float64 // w = scale·v, so that shrinking takes one product
 	bias  float64
@@ -74,7 +74,7 @@ func newLearner(dim, features int, gamma, alpha float64, seed uint64) *learner {
 	return l
 }
 
-// learn takes len(y) rows, one after the other in x.
+// learn learns from len(y) rows, which follow each other in x.
 func (l *learner) learn(x, y []float32) {
 	l.each(x, len(y), func(i int, z []float32) {
 		eta := 1 / (l.alpha * l.t)
@@ -95,7 +95,7 @@ func (l *learner) learn(x, y []float32) {
 	}
 }
 
-// accuracy returns the share of rows whose label is predicted.
+// accuracy returns the share of correctly predicted rows.
 func (l *learner) accuracy(x, y []float32) float64 {
 	right := 0
 	l.each(x, len(y), func(i int, z []float32) {
@@ -138,7 +138,7 @@ func draw(n, dim int, seed uint64, skip int) (x, y []float32, err error) {
 	return x, y, nil
 }
 
-// result is what is printed.
+// result is the output.
 type result struct {
 	Rows     int     `json:"rows"`
 	Dim      int     `json:"dim"`

@@ -1,5 +1,5 @@
-// Command serve measures how many requests streamsvm predict answers, how fast,
-// and how much processor time each takes.
+// Command serve measures the rate at which streamsvm predict answers requests, the
+// latency, and the processor time per request.
 //
 //	go run -C bench ./serve -model MODEL.ssm -exe PROGRAM
 //
@@ -93,8 +93,8 @@ func (s *server) stop() {
 	_ = s.cmd.Wait()
 }
 
-// processor returns the time of the processor that the server has taken, in µs;
-// 0 where /proc does not say.
+// processor returns the processor time of the server so far, in µs, or 0 if there is
+// no /proc.
 func (s *server) processor() float64 {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
 	_, rest, ok := strings.Cut(string(data), ") ")
@@ -130,8 +130,8 @@ func start(program, model string) *server {
 	return &server{cmd, addr}
 }
 
-// load asks over several connections, and returns requests a second, quantiles of
-// the time to the answer in ms, and the processor's time of a request in µs.
+// load sends requests over several connections. It returns requests per second,
+// quantiles of the latency in ms, and the processor time per request in µs.
 func (s *server) load(q request) [4]float64 {
 	addr, used := s.addr, s.processor()
 	text := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", q.path, addr, q.header, len(q.body), q.body)
@@ -174,7 +174,7 @@ func (s *server) load(q request) [4]float64 {
 
 var length = []byte("Content-Length: ")
 
-// answer reads an answer, which must be one of 200.
+// answer reads a response, which must have status 200.
 func answer(r *bufio.Reader, name string) {
 	n, chunked := -1, false
 	for first := true; ; first = false {

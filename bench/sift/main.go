@@ -1,6 +1,6 @@
-// Command sift measures what sifting a stream costs in accuracy and saves in
-// time, without a broker: the worker, the trainer and the model topic are calls in
-// one process, so that the same stream gives the same figures but for seconds.
+// Command sift measures the accuracy lost and the time saved by sifting a stream.
+// It needs no broker: the worker, the trainer and the model topic are calls in one
+// process, so that the same stream gives the same results except for the seconds.
 //
 //	go run -C bench ./sift -data DIR [-sets LIST] [-learners LIST] [-lags LIST] [-rows N] [-seed N]
 //	go run -C bench ./sift -drift [-learners LIST] [-rows N] [-seed N]
@@ -55,27 +55,27 @@ func main() {
 	}
 }
 
-// way is how a stream comes to the trainer.
+// way describes how a stream gets to the trainer.
 type way struct {
 	name     string
 	rule     siftplan.Rule
 	least    float64 // probability of records without interest; 0 forwards none of them
-	uniform  float64 // share that is forwarded, unweighed, from the first record on; 0: by the plan
-	lag      int     // records by which the worker's model is older than they would have it
+	uniform  float64 // share forwarded, without weights, from the first record on; 0: by the plan
+	lag      int     // additional age of the worker's model, in records
 	publish  int     // records of the source between two versions
-	ignore   bool    // the trainer takes all weights for 1
-	budget   float64 // of the plan; 1 sets none
-	measures bool    // also the accuracy of the worker's model on the whole stream
+	ignore   bool    // the trainer treats all weights as 1
+	budget   float64 // budget of the plan; 1 sets none
+	measures bool    // also measure the accuracy of the worker's model on the whole stream
 }
 
-// outcome is what has come of it.
+// outcome has the results of a run.
 type outcome struct {
 	forwarded, rows int
-	seconds         float64 // of the processor, by the trainer after its warm-up
+	seconds         float64 // processor time of the trainer after its warm-up
 	test            float64 // accuracy of the last model on the test set
-	served          float64 // of the worker's models on the stream
-	last            float64 // share that was forwarded of the last quarter
-	weighted        float64 // prequential accuracy by weight
+	served          float64 // accuracy of the worker's models on the stream
+	last            float64 // share of the last quarter that was forwarded
+	weighted        float64 // prequential accuracy with weights
 	unweighted      float64 // and without
 }
 
@@ -193,7 +193,7 @@ func run(learner string, xs []*stream.Example, test []*stream.Example, w way, se
 	return o, err
 }
 
-// accuracy returns that of the engine's model.
+// accuracy returns the accuracy of the engine's model.
 func accuracy(e *engine.Engine, test []*stream.Example) (float64, error) {
 	pipe := e.Predictor()
 	if pipe == nil {
@@ -262,7 +262,7 @@ func stationary(out io.Writer, dir string, sets, learners, lags []string, rows i
 					return err
 				}
 				line(w, same, all.seconds)
-				// Seconds go with a power of the records.
+				// Seconds are proportional to a power of the records.
 				power := math.Log(all.seconds/same.seconds) / math.Log(1/share)
 				w.name, w.uniform = "uniform_cpu", min(1, share*math.Pow(sifted.seconds/same.seconds, 1/max(0.3, power)))
 				equal, err := run(learner, xs, test, w, seed, nil)
@@ -276,8 +276,8 @@ func stationary(out io.Writer, dir string, sets, learners, lags []string, rows i
 	return nil
 }
 
-// driftWays are those that drifting compares: what is not weighed, or never sees
-// what the model is sure of, falls behind.
+// driftWays returns the ways that drifting compares. A trainer falls behind if it
+// ignores the weights, or never gets records that the model is sure of.
 func driftWays() []way {
 	base := way{rule: siftplan.Hinge, least: siftplan.DefaultLeast, publish: 100, budget: 1, measures: true}
 	var list []way
@@ -302,7 +302,7 @@ func driftWays() []way {
 }
 
 // changing returns a stream that changes: a board that turns, or one whose colours
-// are swapped every so often.
+// are swapped after each fifth of the stream.
 func changing(kind string, n int, seed uint64) ([]*stream.Example, error) {
 	rotation := "0"
 	if kind == "turn" {
@@ -346,7 +346,7 @@ func drifting(out io.Writer, learners []string, rows int, seed uint64) error {
 	return nil
 }
 
-// driftOptions are those of learners that are to follow a stream.
+// driftOptions returns the options with which a learner follows a changing stream.
 func driftOptions(learner string) map[string]string {
 	if learner == "scs" {
 		return map[string]string{"full": "window", "max_sample": "2000"}
@@ -354,7 +354,7 @@ func driftOptions(learner string) map[string]string {
 	return nil
 }
 
-// held is how many records of a set without a test set are kept for one.
+// held is the number of records that become the test set of a set without one.
 var held = map[string]int{"skin_nonskin": 40000, "magic04": 4000}
 
 // load returns a data set in random order, and its test set.
@@ -413,7 +413,7 @@ func read(path string) (xs []*stream.Example, err error) {
 	}
 }
 
-// cpu returns the seconds that this process has had of processors.
+// cpu returns the processor seconds of this process.
 func cpu() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -1,11 +1,11 @@
-// Command slow measures what slow and large requests do to streamsvm predict: how
-// much memory it takes at most, how long health and metrics take to answer
-// meanwhile, and whether ordinary requests are answered.
+// Command slow measures the effect of slow and large requests on streamsvm predict:
+// the largest memory use, the latency of health and metrics under this load, and
+// whether ordinary requests are answered.
 //
 //	go run -C bench ./slow -model MODEL.ssm PROGRAM...
 //
-// The model is one that takes events with the fields amount and country. Each
-// load begins with a new process.
+// The model must take events with the fields amount and country. Each load begins
+// with a new process.
 package main
 
 import (
@@ -32,7 +32,7 @@ var (
 	address = flag.String("address", "", "make the load of -only on this address: what the command starts itself with, so that the load is in a process of its own")
 )
 
-// load is what clients do. It ends when stop is closed.
+// load describes the requests of the clients. run returns when stop is closed.
 type load struct {
 	name    string
 	clients int
@@ -44,7 +44,7 @@ const (
 	event = `{"amount":82,"country":"DE"}`
 )
 
-// array returns a request for events, of about so many bytes.
+// array returns a request for events, of about size bytes.
 func array(size int) []byte {
 	n := size / (len(event) + 1)
 	return []byte("[" + strings.TrimSuffix(strings.Repeat(event+",", n), ",") + "]")
@@ -56,13 +56,12 @@ func rows(n, size int) []byte {
 	return []byte("[" + strings.TrimSuffix(strings.Repeat(row+",", n), ",") + "]")
 }
 
-// empty returns a request for n events without fields, which is small for what it
-// takes.
+// empty returns a request for n events without fields, which is small for its cost.
 func empty(n int) []byte {
 	return []byte("[" + strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]")
 }
 
-// binary returns a request of n rows of the Open Inference Protocol.
+// binary returns a request of the Open Inference Protocol with n rows.
 func binary(n int) []byte {
 	one := func(name, datatype, v string) string {
 		return fmt.Sprintf(`{"name":%q,"shape":[%d],"datatype":%q,"data":[%s]}`, name, n, datatype, strings.TrimSuffix(strings.Repeat(v+",", n), ","))
@@ -88,7 +87,7 @@ func loads() []load {
 	}
 }
 
-// server is a running predict, or one that another process runs.
+// server is a running predict, started by this process or by another one.
 type server struct {
 	cmd         *exec.Cmd
 	addr, infer string
@@ -101,7 +100,7 @@ func newServer(addr string) *server {
 	return &server{addr: addr, infer: "/v2/models/" + strings.TrimSuffix(name, ".ssm") + "/infer", codes: map[string]int{}}
 }
 
-// make makes the load for some time, and prints how it was answered.
+// make runs the load for some time, and prints the counts of the responses.
 func (l *load) make(s *server) {
 	stop := make(chan struct{})
 	time.AfterFunc(time.Duration(*seconds*float64(time.Second)), func() { close(stop) })
@@ -148,7 +147,7 @@ func start(program string) *server {
 	return nil
 }
 
-// memory returns a size of the process in MB, by its name in /proc/PID/status.
+// memory returns a memory size of the process in MB, by its name in /proc/PID/status.
 func (s *server) memory(name string) float64 {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	for line := range strings.Lines(string(data)) {
@@ -160,14 +159,14 @@ func (s *server) memory(name string) float64 {
 	return 0
 }
 
-// got counts an answer to the load.
+// got counts a response to the load.
 func (s *server) got(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.codes[what]++
 }
 
-// dial connects, and closes the connection when the load ends.
+// dial connects to the server, and closes the connection when the load ends.
 func (s *server) dial(stop <-chan struct{}) (c net.Conn, done func()) {
 	c, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -189,9 +188,9 @@ func (s *server) dial(stop <-chan struct{}) (c net.Conn, done func()) {
 	return c, func() { close(ended) }
 }
 
-// trickle sends a request whose first so many bytes come at once and the others
-// 5 a second; of a negative number all come at once, and the answer is not read.
-// Then it begins anew.
+// trickle sends a request again and again. The first bytes, first of them, are sent at
+// once and the rest at 5 bytes per second. If first is negative, all are sent at once,
+// and the response is not read.
 func (s *server) trickle(body []byte, first int, stop <-chan struct{}) {
 	head := fmt.Sprintf("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", len(body))
 	for !over(stop) {
@@ -248,7 +247,7 @@ func over(stop <-chan struct{}) bool {
 	}
 }
 
-// ask sends requests one after the other, and reads the answers.
+// ask sends requests one after the other, and reads the responses.
 func (s *server) ask(path string, body []byte, stop <-chan struct{}) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: 2 * time.Minute}
 	defer client.CloseIdleConnections()
@@ -276,7 +275,7 @@ func (s *server) ask(path string, body []byte, stop <-chan struct{}) {
 	}
 }
 
-// probe asks for something every 200 ms, each time over a new connection.
+// probe sends a request every 200 ms, each time over a new connection.
 type probe struct {
 	name   string
 	took   []time.Duration

@@ -1,8 +1,8 @@
-// Package ownlearner is a learner in a module of its own: the online
+// Package ownlearner is a learner in its own module: the online
 // passive-aggressive algorithm PA-I for linear classification (Crammer, Dekel,
 // Keshet, Shalev-Shwartz, Singer: Online Passive-Aggressive Algorithms, JMLR 7,
 // 2006, figure 1). Its test runs the suite of package algostest, and trains
-// with it.
+// a model with the learner.
 package ownlearner
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Options are the learner's options; the tags say what they mean.
+// Options are the learner's options; their tags document them.
 type Options struct {
 	C    float64 `opt:"c" default:"0.01" range:"(0,inf)" tune:"log 1e-4 1" paper:"C" doc:"the most that an example may change the weights"`
 	Dims int     `opt:"dims" default:"1000000" range:"[1,100000000]" doc:"most features of an example, counted up to its last one"`
@@ -30,7 +30,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Kind:    algos.Linear,
 }, nil, newLearner, model.DecodeLinear)
 
-// learner has Add and Need from its buffer.
+// learner gets Add and Need from its buffer.
 type learner struct {
 	*samplers.Buffer
 	opt   Options
@@ -44,10 +44,10 @@ func newLearner(_ algos.Env, o Options) (algos.Learner, error) {
 	return &learner{Buffer: b, opt: o}, err
 }
 
-// Limits says which examples Add takes.
+// Limits says which examples Add accepts.
 func (l *learner) Limits() algos.Limits { return algos.Limits{Features: l.opt.Dims, Option: "dims"} }
 
-// Step learns from the example that has come, with a constant feature of 1:
+// Step learns from the pending example, with a constant feature of 1:
 //
 //	w ← w + τ y x,  τ = min(C, max(0, 1 − y⟨w,x⟩)/‖x‖²)
 func (l *learner) Step(ctx context.Context) (algos.Report, error) {
@@ -57,7 +57,7 @@ func (l *learner) Step(ctx context.Context) (algos.Report, error) {
 	for _, x := range l.Take().Join {
 		norm := 1.0
 		for _, v := range x.X.Val {
-			norm += float64(float64(v) * float64(v)) // the conversion forbids fused roundings: equal bits on any CPU
+			norm += float64(float64(v) * float64(v)) // the conversion forbids fusing: equal bits on any CPU
 		}
 		loss := max(0, 1-float64(x.Y*l.Model().Decision(x.X)))
 		l.move(float64(min(l.opt.C*x.Importance(), loss/norm)*x.Y), x.X)
@@ -84,7 +84,7 @@ func (l *learner) move(c float64, x stream.Vec) {
 	l.b += c
 }
 
-// Finish learns from what is pending.
+// Finish learns from a pending example.
 func (l *learner) Finish(ctx context.Context) (algos.Report, error) { return l.Step(ctx) }
 
 // Report describes the present state.

@@ -15,8 +15,7 @@ var errShape = errors.New("lengths do not agree")
 
 // Examples describes a list of examples under the given name. They are stored
 // column by column, which takes a fraction of the space and time of a list of
-// records. When decoding, every example gets its own memory, so that dropping one
-// frees it.
+// records. Every decoded example gets its own memory, so that dropping one frees it.
 func Examples(f *state.Fields, name string, list *[]*stream.Example) {
 	f.Group(name, func(f *state.Fields) {
 		var c columns
@@ -131,7 +130,7 @@ func (c *columns) examples(list []*stream.Example) ([]*stream.Example, error) {
 	return list, nil
 }
 
-// Offsets describes positions of partitions.
+// Offsets describes the next offset of each partition.
 func Offsets(f *state.Fields, o *stream.Offsets) {
 	ps := o.Partitions()
 	read := stream.Offsets{}

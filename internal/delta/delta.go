@@ -1,10 +1,9 @@
 // Package delta computes binary patches between two encodings of a model, and
 // applies them.
 //
-// It knows nothing about models: a patch is a list of runs to copy from the base
-// and of bytes to insert. A run may come from another offset than the one it goes
-// to, so that a number that takes a byte more, or an array that has grown, does not
-// make everything after it new.
+// It does not depend on the form of models: a patch is a list of runs to copy from
+// the base and of bytes to insert. A run may move to another offset. So if a number
+// takes one byte more, or an array grows, the bytes after it can still be copied.
 //
 // docs/formats/delta.md describes the bytes of a patch. A patch has the hashes of
 // base and result, so it is refused if it is applied to anything other than its
@@ -28,8 +27,8 @@ const (
 	leastRun = 8
 	// leastMove is the shortest run worth a change of the shift.
 	leastMove = 32
-	// window is the number of bytes looked up in an index of base, which has every
-	// stride-th position: any run of window+stride-1 bytes contains one of them.
+	// window is the number of bytes looked up in an index of base. The index has every
+	// stride-th position: any run of window+stride-1 bytes contains such a window.
 	window, stride = 16, 32
 )
 
@@ -57,13 +56,12 @@ type differ struct {
 
 func (d *differ) run() {
 	var (
-		at    int // position in next: everything before it is in out, or about to be copied
-		copyN int // number of bytes before at that are about to be copied
-		shift int // their shift
+		at    int // position in next: everything before it is in out or in the pending copy
+		copyN int // number of bytes of the pending copy, which ends at at
+		shift int // its shift
 	)
 	for at < len(d.next) {
-		// Find where the present run continues, and what must be inserted before
-		// that.
+		// Find the next run; the bytes before it must be inserted.
 		i, s := d.find(at, shift)
 		d.op(copyN, shift, d.next[at:i])
 		at, shift = i, s
@@ -88,7 +86,7 @@ func (d *differ) op(n, shift int, insert []byte) {
 }
 
 // find returns the first position, from at on, of a run that is worth copying, and
-// its shift; without one, the end of next.
+// its shift. If there is none, it returns the end of next.
 func (d *differ) find(at, shift int) (int, int) {
 	look := at
 	for i := at; i < len(d.next); i++ {
@@ -99,8 +97,8 @@ func (d *differ) find(at, shift int) (int, int) {
 			continue
 		}
 		// The longer nothing is found, the less often we look. The steps are odd,
-		// so that a sequence of stride of them meets every position modulo stride;
-		// what they skip of a run is found by extending it backwards.
+		// so that stride of them in a row meet every position modulo stride. Bytes
+		// of a run that they skip are found by extending it backwards.
 		look = i + min(1+2*((i-at)/512), 31)
 		b, ok := d.lookup(i)
 		if !ok {
@@ -131,8 +129,7 @@ func (d *differ) lookup(i int) (int, bool) {
 	return int(p-1) * stride, p > 0
 }
 
-// build indexes the positions of base. Of those with the same hash the first one
-// stays.
+// build indexes the positions of base. The first position with a given hash stays.
 func (d *differ) build() {
 	n := (len(d.base)-window)/stride + 1
 	d.bits = max(bits.Len(uint(n)), 4)
@@ -151,7 +148,7 @@ func (d *differ) hash(b []byte, i int) uint64 {
 
 func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// same returns the number of equal bytes from b in base and i in next on.
+// same returns the number of equal bytes starting at b in base and i in next.
 func (d *differ) same(b, i int) int {
 	if b < 0 || b > len(d.base) {
 		return 0
@@ -208,8 +205,8 @@ func Size(patch []byte) (int, error) {
 
 // Patch applies patch to base, which it does not change. It is safe for untrusted
 // patches: it validates the whole patch before allocating the result, whose size is
-// the one in the header. Limiting that is up to the caller, see Size. It returns
-// ErrBase or an error that says what is wrong with the patch.
+// in the header. The caller must limit the size, see Size. It returns ErrBase, or
+// another error if the patch is invalid.
 func Patch(base, patch []byte) ([]byte, error) {
 	h, ops, err := read(patch)
 	if err != nil {
@@ -222,7 +219,7 @@ func Patch(base, patch []byte) ([]byte, error) {
 		return nil, err
 	}
 	out := make([]byte, 0, h.result)
-	_ = walk(ops, h, func(from, n int, insert []byte) { // has just been validated
+	_ = walk(ops, h, func(from, n int, insert []byte) { // validated above
 		out = append(append(out, base[from:from+n]...), insert...)
 	})
 	if sum := xxhash.Sum64(out); sum != h.resultSum {

@@ -1,5 +1,5 @@
-// Package expansion is the kernel expansion, the model that kernel learners return:
-// compiled, packed or reduced forms of it, and its encoding. Package algos/model
+// Package expansion implements the kernel expansion, the model of kernel learners,
+// with its compiled, packed and reduced forms and its encoding. Package algos/model
 // makes one from plain rows for learners outside this module; it is a separate
 // package so that its API does not expose kernel.Basis.
 package expansion
@@ -79,8 +79,8 @@ func (e *Expansion) Decisions(dst []float64, xs []stream.Vec) {
 
 // Reduce returns an expansion over few of the points (kernel.Reduce), at most most,
 // that changes no decision at a point of e by more than tol, and the largest such
-// change; or ok = false. scores are e's decisions at its points. The constant part
-// of every decision, from Bias and offset, is kept.
+// change. ok is false if there is none. scores are e's decisions at its points. The
+// constant part of every decision, from Bias and offset, is kept.
 func (e *Expansion) Reduce(scores []float64, tol float64, most int) (reduced *Expansion, near float64, ok bool) {
 	constant := e.offset + e.basis.Constant(e.coef)
 	f := make([]float64, len(scores))
@@ -107,7 +107,8 @@ func (e *Expansion) Compile() algos.Model {
 // bytes: the points are exact, the coefficients are rounded to float32, as in a
 // compiled expansion. A decision changes by at most 2^−24 times the sum of the
 // coefficients' absolute values times the largest kernel value; the part from Bias
-// is kept. e must not change while the result is in use.
+// is kept. If e cannot be packed, Pack returns e. e must not change while the result
+// is in use.
 func (e *Expansion) Pack() algos.Model {
 	if e.packed || !e.basis.Packable() {
 		return e
@@ -128,10 +129,9 @@ func (e *Expansion) Pack() algos.Model {
 	return &c
 }
 
-// Round returns a packed expansion whose points take fewer bits (kernel.Round), or
-// the unchanged points if e is not packed and no rounding is found. For every x its
-// decision differs from e's by at most bound, which is at most most, in exact
-// arithmetic.
+// Round returns a packed expansion whose points take fewer bits (kernel.Round). If no
+// rounding is found, an unpacked RBF or Laplacian expansion is only packed. For every x
+// the decision differs from e's by at most bound ≤ most, in exact arithmetic.
 func (e *Expansion) Round(most float64) (rounded algos.Model, bound float64, ok bool) {
 	size := math.Abs(e.offset)
 	for _, v := range e.coef {
@@ -191,7 +191,7 @@ func (e *Expansion) fields(f *state.Fields) {
 // AppendBinary appends the encoded model.
 func (e *Expansion) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, e.fields) }
 
-// Decode decodes what AppendBinary wrote.
+// Decode decodes the output of AppendBinary.
 func Decode(data []byte) (algos.Model, error) {
 	e := &Expansion{basis: kernel.New(kernel.Func{})}
 	if err := state.Decode(data, e.fields); err != nil {

@@ -16,7 +16,7 @@ func Sigmoid(x float64) float64 {
 // Softplus returns log(1 + exp(x)), the logistic loss of the margin −x, with the
 // same bits on every machine and a relative error below 1e-14.
 func Softplus(x float64) float64 {
-	// log u = log c + 2 artanh z with z = (u−c)/(u+c), c being the nearer of 1 and
+	// log u = log c + 2 artanh z with z = (u−c)/(u+c), where c is the nearer of 1 and
 	// √2, so that |z| < .172.
 	e := ExpNeg(math.Abs(x))
 	z, log := e/(2+e), 0.0

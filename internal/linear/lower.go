@@ -16,10 +16,10 @@ func Triangle(n int) int { return n * (n + 1) / 2 }
 // Row returns row i up to the diagonal.
 func (l Lower) Row(i int) []float64 { return l[Triangle(i):Triangle(i+1)] }
 
-// Cholesky overwrites the first n rows, those of A, with L, where A = L Lᵀ. A pivot
-// below tiny, for example 1e-14, times its diagonal element is only rounding.
-// Cholesky then returns false or, with skip, sets it to 0, so that Solve leaves out
-// its coordinate. O(n³/6).
+// Cholesky overwrites the first n rows, a matrix A, with L, where A = L Lᵀ. A pivot
+// below tiny, for example 1e-14, times its diagonal element is only rounding. Then
+// Cholesky returns false or, with skip, sets the pivot to 0, so that Solve leaves out
+// its coordinate. It takes O(n³/6).
 func (l Lower) Cholesky(n int, tiny float64, skip bool) bool {
 	for i := range n {
 		row := l.Row(i)
@@ -43,8 +43,8 @@ func (l Lower) Cholesky(n int, tiny float64, skip bool) bool {
 	return true
 }
 
-// Solve solves L Lᵀ x = b in place, L being a factor. Coordinates that Cholesky
-// skipped become 0.
+// Solve solves L Lᵀ x = b in place, where L is a Cholesky factor. Coordinates that
+// Cholesky skipped become 0.
 func (l Lower) Solve(x []float64) {
 	for i := range x {
 		if row := l.Row(i); row[i] > 0 {

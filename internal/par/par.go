@@ -11,12 +11,11 @@ import (
 )
 
 // Each calls f for 0 ≤ i < n, several at a time. A panic in f is passed on to the
-// calling goroutine, which knows what is being done, once the running calls have
-// ended.
+// calling goroutine, which knows the context, once the running calls have ended.
 func Each(n int, f func(i int)) { AtMost(runtime.GOMAXPROCS(0), n, f) }
 
-// AtMost is Each with a limit on the number of concurrent calls, besides the number
-// of processors.
+// AtMost is Each with a limit on the number of concurrent calls, in addition to the
+// number of processors.
 func AtMost(limit, n int, f func(i int)) {
 	workers := min(n, limit, runtime.GOMAXPROCS(0))
 	if workers <= 1 {
@@ -49,8 +48,8 @@ func AtMost(limit, n int, f func(i int)) {
 	}
 }
 
-// Start calls f, which has so much work, in nanoseconds, and returns a function that
-// waits for its end. A panic in f is passed on to the caller of that.
+// Start calls f, in the background if its work, in nanoseconds, is large enough. It
+// returns a function that waits for its end. A panic in f is passed on to the waiter.
 func Start(work float64, f func()) (wait func()) {
 	if !Pays(work) {
 		f()
@@ -74,8 +73,8 @@ func Start(work float64, f func()) (wait func()) {
 	}
 }
 
-// perWorker is the number of pieces per processor, so that a processor that is busy
-// otherwise does not hold up the others.
+// perWorker is the number of pieces per processor. It is above 1, so that a processor
+// that is busy with other work does not hold up the rest.
 const perWorker = 4
 
 // Split calls f for pieces that make up [0,n), several at a time. Pieces start at
@@ -94,10 +93,10 @@ func Split(n, unit int, work float64, f func(from, to int)) {
 }
 
 // least is the smallest amount of work in a piece, in nanoseconds. Waking another
-// processor and waiting for it takes some thousands of them, and its data has to
-// get to its caches.
+// processor and waiting for it takes some thousand nanoseconds, and the data must get
+// into its caches.
 const least = 50_000
 
-// Pays reports whether Split would split so much work, in nanoseconds. For many
-// short calls, checking first saves allocating a closure.
+// Pays reports whether Split would split work, in nanoseconds. For many short calls,
+// checking first saves allocating a closure.
 func Pays(work float64) bool { return work >= 2*least && runtime.GOMAXPROCS(0) > 1 }

@@ -23,9 +23,9 @@ type exported struct {
 }
 
 // Export returns the plain form of the model, with the numbers of its random
-// features. Random features have a frequency for every feature of x, seen or not;
-// the export has those of the features that the model has seen, and at least
-// o.Features.
+// features. Random features have a frequency for every feature of x, seen or not. The
+// export has the frequencies for all features that the model has seen, and for at
+// least o.Features features.
 func (m *Model) Export(o plain.Options) (any, error) {
 	x := exported{Kind: "features", Features: max(m.Dim, o.Features), Coef: []float64{}, Phases: []float32{}, Frequencies: []any{}}
 	if m.Feats == nil {

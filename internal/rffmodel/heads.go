@@ -22,7 +22,7 @@ func NewHeads(parts []*Model) algos.Scorer {
 	return &heads{ovr.NewModel(list, make([]bool, len(parts))), parts}
 }
 
-// Parts is for ovr.Parts.
+// Parts makes ovr.Parts work.
 func (m *heads) Parts() (parts []algos.Model, blank []bool) {
 	parts, blank, _ = ovr.Parts(m.Scorer)
 	return parts, blank
@@ -52,14 +52,14 @@ func (m *heads) Scores(dst []float64, xs []stream.Vec) {
 	}
 }
 
-// Decision returns the number of the class predicted.
+// Decision returns the number of the predicted class.
 func (m *heads) Decision(x stream.Vec) float64 {
 	var f [1]float64
 	algos.Decide(m, f[:], []stream.Vec{x})
 	return f[0]
 }
 
-// Decisions sets dst[i] to the number of the class predicted for xs[i].
+// Decisions sets dst[i] to the number of the predicted class of xs[i].
 func (m *heads) Decisions(dst []float64, xs []stream.Vec) { algos.Decide(m, dst, xs) }
 
 // DecodeHeads decodes a model of any number of classes, whose parts may have the same

@@ -19,9 +19,9 @@ import (
 const Cache = 256 << 20
 
 // Model is f(x) = scale·Σ_j coef_j·cos(2π(⟨ω_j,x⟩ + b_j)) + offset. Coefficients
-// are in slots of one block of features each. Slot s holds block s, or, in a window
+// are in slots of one block of features each. Slot s holds block s or, in a window
 // of W fresh blocks, the newest block whose index is s modulo W. So a step that adds
-// a block and shrinks the others changes one slot and the scale in place, which keeps
+// a block and shrinks the others changes only one slot and the scale, which keeps
 // deltas between versions small.
 type Model struct {
 	Feats   *rff.Features // nil: f = 0
@@ -46,9 +46,9 @@ type Model struct {
 type Choice uint64
 
 const (
-	Only       Choice = iota // there is no other
-	Supervised               // the one without unlabelled examples
-	Semi                     // one that uses unlabelled examples
+	Only       Choice = iota // the only model
+	Supervised               // the model without unlabelled examples
+	Semi                     // a model that uses unlabelled examples
 )
 
 var _ algos.Model = (*Model)(nil)
@@ -112,8 +112,8 @@ func (m *Model) Decisions(dst []float64, xs []stream.Vec) {
 	}
 }
 
-// sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots. z
-// is where the features of a block go.
+// sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots. z is
+// scratch memory for the features of a block.
 func (m *Model) sums(dst []float64, z []float32, p *rff.Points) {
 	clear(dst)
 	b := m.Feats.Block()
@@ -125,8 +125,8 @@ func (m *Model) sums(dst []float64, z []float32, p *rff.Points) {
 	}
 }
 
-// sumsOf sets dst[i*K+k] to the decision of part k of K for point i. The parts have
-// the features of m, which are drawn once. It is what each part says, bit for bit.
+// sumsOf sets dst[i*K+k] to the decision of part k of K for point i. The parts share
+// the features of m, which are drawn once. The bits are the same as from each part.
 func (m *Model) sumsOf(parts []*Model, dst []float64, z []float32, p *rff.Points) {
 	clear(dst)
 	b, n := m.Feats.Block(), len(parts)
@@ -242,8 +242,8 @@ func (m *Model) packedCoef(f *state.Fields) {
 	}
 }
 
-// Pack returns the form that is published, with coefficients rounded to float32; m itself
-// if one of them is beyond their range.
+// Pack returns the form for publishing, with coefficients rounded to float32. It returns
+// m itself if a coefficient is out of range.
 func (m *Model) Pack() algos.Model {
 	c := &Model{Feats: m.Feats, Dim: m.Dim, Fresh: m.Fresh, Next: m.Next, Scale: m.Scale, Offset: m.Offset, Rho: m.Rho, Cluster: m.Cluster, Choice: m.Choice, packed: true}
 	c.Coef = make([]float64, len(m.Coef))
@@ -259,7 +259,7 @@ func (m *Model) Pack() algos.Model {
 // AppendBinary appends the encoded model.
 func (m *Model) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }
 
-// Decode decodes a model that AppendBinary has encoded.
+// Decode decodes the output of AppendBinary.
 func Decode(data []byte) (algos.Model, error) {
 	m := &Model{}
 	if err := state.Decode(data, m.fields); err != nil {

@@ -73,14 +73,14 @@ func shift(phase []float32, pad *[Width]float32, at, w int) []float32 {
 	return pad[:]
 }
 
-// A block is what the parts of one Block call share.
+// A block has the values that the parts of one Block call share.
 type block struct {
 	k   Kernel
 	c   code
 	exp expScale
 	x   []float32
 	d   int
-	// phase is for the current columns; nil except for Fourier features.
+	// phase has the phases of the current columns; nil except for Fourier features.
 	phase []float32
 }
 
@@ -91,8 +91,8 @@ func (b *block) panels(out []float32, ld, n int, z []float32, m int) {
 		n--
 		b.row(out[n*ld:], n, z, m)
 	}
-	// The panels of a run stay in the second-level cache while all rows pass by, a
-	// few at a time, so that their sums stay in cache until they are finished.
+	// The panels of a run stay in the second-level cache while all rows pass over them,
+	// a few at a time, so that the sums stay in cache until they are finished.
 	run, rows := max(1, (256<<10)/(4*Width*b.d)), 48
 	if b.d < 16 {
 		rows = 12
@@ -333,7 +333,7 @@ func fillAsm(c code, d distribution, dst []float32, state uint64) {
 // scoreBytes is the part of the first-level cache that four panels may use.
 const scoreBytes = 36 << 10
 
-// panelAsm processes several panels at once if possible, and returns how many.
+// panelAsm processes one or, if possible, several panels, and returns their number.
 func (s *Score) panelAsm(c code, z []float32, j int, rows *Rows, sums [][16]float64) int {
 	f, n, step := &rows.features[0].at, len(sums), Width*s.panels.dim
 	count := &rows.count[:n][0]

@@ -21,7 +21,7 @@ var active = choose(os.Getenv("STREAMSVM_VEC"), best())
 func Code() string { return active.String() }
 
 // choose returns the wanted code if the CPU can run it, otherwise the best one that
-// it can.
+// the CPU can run.
 func choose(want string, best code) code {
 	for c := generic; c <= best; c++ {
 		if c.String() == want {

@@ -2,9 +2,9 @@ package vec
 
 import "math"
 
-// Counter-based random numbers: element i of the stream named by a seed can be
-// computed without the elements before it, so that frequencies of random features
-// can be redrawn instead of stored. A block of 32 elements comes from 16 outputs of
+// Random numbers are counter-based: element i of the stream of a seed can be computed
+// without the elements before it, so that frequencies of random features can be
+// redrawn instead of stored. A block of 32 elements comes from 16 outputs of
 // splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
 // generators", OOPSLA 2014), whose state is a counter.
 const (
@@ -74,8 +74,8 @@ func fill(c code, d distribution, dst []float32, state uint64) {
 	}
 }
 
-// normalsGeneric is the assembly's normals in Go: words 0 to 7 of a block give 16
-// radii, words 8 to 15 as many angles.
+// normalsGeneric is the Go version of the assembly's normals: words 0 to 7 of a block
+// give 16 radii, words 8 to 15 give 16 angles.
 func normalsGeneric(dst []float32, state uint64) {
 	for ; len(dst) > 0; dst = dst[drawBlock:] {
 		for i := range 16 {

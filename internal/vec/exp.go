@@ -30,10 +30,10 @@ func newExpScale(gamma float32) expScale {
 	return expScale{-hi, -lo, float32(min(125.99/c, math.MaxFloat32))}
 }
 
-// of returns 2^((hi+lo)·s). It does the operations of the assembly, each emulated
-// in the cheapest way that gives the same bits. A sum whose binade is known is
-// rounded by adding 2^29 times the lower end of the binade, since float64 then has
-// exactly the bits of a float32 left.
+// of returns 2^((hi+lo)·s). It does the operations of the assembly, emulating each in
+// the cheapest way that gives the same bits. It rounds a sum with a known binade by
+// adding 2^29 times the lower end of the binade, which leaves float64 exactly the bits
+// of a float32.
 func (e expScale) of(s float32) float32 {
 	hi := float64(e.hi)
 	a := float64(s) * hi

@@ -2,9 +2,9 @@ package vec
 
 import "math"
 
-// Extremes returns the index of the largest g[i] above −Inf with a[i] < hi[i], and
-// of the smallest g[i] below +Inf with a[i] > lo[i]; the first of equal ones, −1 if
-// there is none.
+// Extremes returns the index of the largest g[i] above −Inf with a[i] < hi[i], and of
+// the smallest g[i] below +Inf with a[i] > lo[i]. It returns the first of equal ones,
+// or −1 if there is none.
 func Extremes(g, a, lo, hi []float64) (up, down int) { return extremesOn(active, g, a, lo, hi) }
 
 func extremesOn(c code, g, a, lo, hi []float64) (up, down int) {

@@ -20,9 +20,9 @@ func roundSum(p, c float64) float32 {
 	return roundSumSlow(p, c)
 }
 
-// unsure reports whether rounding a float64 sum to float32 may differ from rounding
-// the exact sum: if it looks like a tie without being one, or is subnormal, where
-// ties are elsewhere.
+// unsure reports whether rounding a float64 sum to float32 may differ from rounding the
+// exact sum: if the sum looks like a tie and may not be one, or is subnormal, where the
+// ties are in other places.
 func unsure(sum float64) bool {
 	u := math.Float64bits(sum)
 	return u<<35 == 1<<63 || u<<1 < (1023-126)<<53

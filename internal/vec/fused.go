@@ -2,10 +2,10 @@ package vec
 
 import "math"
 
-// The language allows a compiler to fuse x*y + z. Go's does for arm64, for
+// The language allows a compiler to fuse x*y + z. The Go compiler does so for arm64,
 // GOAMD64=v3 and some others, which makes the three functions below equal to the
-// emulation and several times faster. Nothing guarantees that, so they are compared
-// with the emulation at program start: the comparison executes every one of their
+// emulation and several times faster. Nothing guarantees this, so they are compared
+// with the emulation at program start. The comparison executes each of their
 // multiplications, and without fusing the sums would differ.
 var fused = fusesAsExpected()
 
@@ -42,7 +42,7 @@ func nonzeros4Fused(out *[4]float32, x []feature, z []float32) {
 
 func fusesAsExpected() bool {
 	const n = 64
-	// Any numbers with 24 random bits will do.
+	// Any random numbers with 24 bits will do.
 	state := uint32(1)
 	draw := func() float32 {
 		state = state*1664525 + 1013904223

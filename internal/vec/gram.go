@@ -1,9 +1,9 @@
 package vec
 
 // Gram sets dst[16i+j] = Σ_p a[32p+2i]·b[32p+2j] + a[32p+2i+1]·b[32p+2j+1]: the
-// products of 16 columns of a matrix with 16 others, of which a and b hold pairs of
-// rows, side by side. Both have the same length, a multiple of 32. Sums wrap around
-// beyond 32 bits, so they are the same in any order.
+// products of 16 columns of a matrix with 16 others. a and b hold these columns as
+// pairs of rows, side by side. Both have the same length, a multiple of 32. Sums wrap
+// around beyond 32 bits, so they are the same in any order.
 func Gram(dst *[256]int32, a, b []int16) { gramOn(active, dst, a, b) }
 
 func gramOn(on code, dst *[256]int32, a, b []int16) {

@@ -27,10 +27,10 @@ func (r *Rows) Len() int { return len(r.count) }
 // Score is f(x) = Σ_j coef_j·exp(−γ‖x−p_j‖²) over fixed points, for sparse x.
 //
 // It computes exp(−γ‖x‖²)·Σ_j coef_j·2^(2γ⟨x,p_j⟩·log₂e − γ‖p_j‖²·log₂e) and skips
-// the features that x does not have. If those are many, it is several times faster
+// the features that x does not have. If it skips many, it is several times faster
 // than Decide. It is somewhat less accurate: a kernel value can lose the bits of
-// γ‖x‖², so vectors beyond scoreRange are refused. Up to there the relative error
-// of a kernel value is at most about 1e-5, and about 1e-6 if γ‖x‖² is near 1.
+// γ‖x‖², so vectors beyond scoreRange are refused. Within the range the relative
+// error of a kernel value is at most about 1e-5, and about 1e-6 if γ‖x‖² is near 1.
 // Coefficients are rounded to float32.
 type Score struct {
 	panels *Panels
@@ -44,7 +44,7 @@ const (
 	scoreRange = 30   // largest γ‖x‖²·log₂e
 	scoreNorm  = 1e36 // largest ‖x‖²: beyond, an inner product may be infinite
 	scoreDim   = 1 << 22
-	scoreFull  = 96   // largest number of features of the points for which rows may be full
+	scoreFull  = 96   // largest dimension of the points for which rows may be full
 	scoreCells = 8192 // features of the rows that pass over the panels together: 64 KiB
 	scoreRows  = 256
 )
@@ -92,9 +92,9 @@ func (s *Score) exponent(norm float64) (float64, bool) {
 
 // Append adds a vector to rows if the Score accepts it, and reports whether it did;
 // if not, rows is unchanged. The features are val[k] at idx[k], or at k if idx is
-// nil. Features beyond the points' dimension add equally to the distance from all
-// of them. It accepts vectors whose norm is in range and for which it is faster
-// than Decide: with many features, most of them must be 0.
+// nil. Features beyond the points' dimension add equally to the distance from every
+// point. The Score accepts vectors whose norm is in range and for which it is faster
+// than Decide: with many features, at least half of them must be 0.
 func (s *Score) Append(rows *Rows, idx []int32, val []float32) bool {
 	from, norm := len(rows.features), 0.0
 	dim := int32(s.panels.dim)
@@ -120,7 +120,7 @@ func (s *Score) Append(rows *Rows, idx []int32, val []float32) bool {
 	return true
 }
 
-// Full reports whether there are as many rows as should be decided together.
+// Full reports whether there are enough rows to decide together.
 func (r *Rows) Full() bool { return len(r.count) >= scoreRows || len(r.features) >= scoreCells }
 
 // Decide sets dst[r] = f(x_r) for all rows added by Append. The bits of dst[r] do

@@ -8,9 +8,9 @@ import (
 // Sparse is a batch of rows given by their nonzeros, for products with panels that
 // skip the zeros.
 //
-// Skipping a zero changes no bit of a sum as long as the other factor is finite: it
-// would add ±0, which can at most change the sign of a sum that is itself ±0, and
-// that does not affect the cosine.
+// Skipping a zero changes no bit of a cosine as long as the other factor is finite: a
+// zero would add ±0, which can at most change the sign of a sum that is itself ±0, and
+// this does not affect the cosine.
 type Sparse struct {
 	dim      int     // one more than the largest index
 	place    []int32 // index in the result, by row

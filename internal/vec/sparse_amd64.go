@@ -8,7 +8,7 @@ import "sync"
 // first-level cache.
 const sparseRows = 32
 
-// sparseSums has the sums of so many rows. It is 64-byte aligned, like all Go
+// sparseSums has the sums of sparseRows rows. It is 64-byte aligned, like all Go
 // allocations of its size; sums across cache lines would take twice as long.
 type sparseSums [sparseRows * 2 * Width]float32
 
@@ -48,7 +48,7 @@ func (s *Sparse) cosAsm(c code, dst []float32, ld int, w *Panels, phase []float3
 	}
 }
 
-// nonzeros sets sums, those of a row with one or two panels, to products.
+// nonzeros sets sums to the products of a row with one or two panels.
 func (b *block) nonzeros(sums, z []float32, x []feature) {
 	if len(x) == 0 {
 		clear(sums)

@@ -82,7 +82,7 @@ func (l *lanes) add(c code, k []float32, a []float64, offset float64) {
 	}
 }
 
-// sum adds up the lanes in a fixed tree: of halves, element by element, and so on.
+// sum adds up the lanes in a fixed tree: it adds halves element by element, and so on.
 func (l *lanes) sum() float64 {
 	var x [len(l) / 4]float64
 	for i := range x {

@@ -54,9 +54,9 @@ func (p *Panels) Append(row []float32) int {
 	return i
 }
 
-// AppendFrom adds copies of the rows idx of from, in that order; from has as many
-// features. It takes a fraction of the time of adding them one by one, because the
-// features of a row are far apart in memory.
+// AppendFrom adds copies of the rows idx of from, in that order; from has the same
+// number of features. It takes a fraction of the time of adding them one by one,
+// because the features of a row are far apart in memory.
 func (p *Panels) AppendFrom(from *Panels, idx []int32) {
 	if p.dim != from.dim {
 		panic(fmt.Sprintf("vec: rows of %d features for %d", from.dim, p.dim))

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// Wide sets dst[j-from] = K(x, p_j) for one row x of Dim features and from ≤ j <
-// to, in float64 throughout: the differences, products and sums of the features, in
-// order, and the function that turns a sum into a kernel value, which adds an error
-// of a few units in the last place to the effect of the sum's rounding. from is a
-// multiple of Width, and dst has room for whole panels; its contents from column to
+// Wide sets dst[j-from] = K(x, p_j) for one row x of Dim features and from ≤ j < to.
+// Everything is in float64: the differences, products and sums of the features, in
+// order, and the function that turns a sum into a kernel value. This function adds an
+// error of a few units in the last place to the effect of the sum's rounding. from is
+// a multiple of Width, and dst has room for whole panels; its contents from column to
 // on are undefined. Features must be finite.
 //
 // It takes a few times as long as Block. It is for differences below the resolution
@@ -38,7 +38,7 @@ func (k Kernel) wideOn(c code, dst []float64, x []float32, p *Panels, from, to i
 	k.applyWideOn(c, dst)
 }
 
-// ApplyWide is Apply in float64, as Wide does it.
+// ApplyWide is Apply in float64, like Wide.
 func (k Kernel) ApplyWide(s []float64) { k.applyWideOn(active, s) }
 
 func (k Kernel) applyWideOn(c code, s []float64) {

@@ -1,5 +1,5 @@
 // Package weight stores the importance weights of lists of examples, at no cost if
-// all are 1.
+// all weights are 1.
 package weight
 
 import (
@@ -10,8 +10,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// List has the weight of each of a number of examples. It is nil as long as all are
-// 1.
+// List has the weights of a number of examples. It is nil as long as all are 1.
 type List []float32
 
 // Of returns the weights of xs.
@@ -42,21 +41,21 @@ func (l *List) Set(i, n int, w float64) {
 	(*l)[i] = float32(w)
 }
 
-// Append appends the weights of m more examples to those of n.
+// Append appends the weights of m more examples to the n weights of l.
 func (l *List) Append(n int, more List, m int) {
 	for i := range m {
 		l.Set(n+i, n+i+1, more.At(i))
 	}
 }
 
-// Truncate drops all but the first n.
+// Truncate keeps only the first n weights.
 func (l *List) Truncate(n int) {
 	if *l != nil {
 		*l = (*l)[:n]
 	}
 }
 
-// Keep drops all but the weights idx, in ascending order.
+// Keep keeps only the weights idx, in ascending order.
 func (l *List) Keep(idx []int32) {
 	if *l == nil {
 		return
@@ -79,8 +78,8 @@ func (l List) Sum(n int) float64 {
 	return s
 }
 
-// Fields describes the weights of n examples, as "example_weights". They are in a
-// state only if one is not 1.
+// Fields describes the weights of n examples, as "example_weights". They are stored
+// only if one is not 1.
 func (l *List) Fields(f *state.Fields, n int) { l.Named(f, "example_weights", n) }
 
 // Named is Fields with another name.

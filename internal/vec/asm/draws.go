@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// weyl, mix1 and mix2 are splitmix64's constants. The numbers here are those
-// of draws.go.
+// weyl, mix1 and mix2 are splitmix64's constants. The same numbers are in
+// draws.go.
 const (
 	weyl = 0x9e3779b97f4a7c15
 	mix1 = 0xbf58476d1ce4e5b9
@@ -23,7 +23,7 @@ var (
 		0.28930119663712777767, -0.24156284430261279472, 0.19416798666653256765, -0.16615386017066446911,
 		0.23347082320607659423, -0.21985638947832397694,
 	}
-	// sinPi and cosPi hold those of sin(πu)/u and cos(πu) in u², |u| ≤ ½.
+	// sinPi and cosPi hold the coefficients of sin(πu)/u and cos(πu) in u², |u| ≤ ½.
 	sinPi = []float64{3.141592640077203, -5.167710076668316, 2.5500773865289372, -0.5982904112836939, 0.07765591227685842}
 	cosPi = []float64{1, -4.934802136928948, 4.058709154763225, -1.335211949391492, 0.23493706859914693, -0.024395932103982776}
 )
@@ -39,7 +39,7 @@ func blockCounters() Mem {
 
 var counters = blockCounters()
 
-// mul emits z *= m for 64-bit lanes; AVX2 multiplies halves only.
+// mul emits z *= m for 64-bit lanes; AVX2 can multiply only halves.
 func (s isa) mul(z VecVirtual, m uint64) {
 	if s.wide() {
 		VPMULLQ(bits64(m), z, z)
@@ -108,9 +108,9 @@ func draw(s isa, body func(out, state Op)) {
 
 const drawSignature = "func(out *float32, blocks int, state uint64)"
 
-// normals emits the Box-Muller transform: words 0 to 7 of a block give 16
-// radii, words 8 to 15 as many angles, whose cosines and sines follow each
-// other.
+// normals emits the Box-Muller transform: words 0 to 7 of a block give 16 radii,
+// words 8 to 15 give 16 angles. The results with cosines come first, then the ones
+// with sines.
 func normals(s isa) {
 	s.text("normals", drawSignature, "sets 32·blocks numbers to standard normals.")
 	eighth := s.vec()

@@ -171,7 +171,7 @@ func (s isa) round(t Op, n VecVirtual) {
 	}
 }
 
-// cosTurns emits what ends a random Fourier feature.
+// cosTurns emits the last operations of a random Fourier feature.
 func cosTurns(s isa) {
 	s.text("cosTurns", "func("+epilogueArgs+", phase *float32)",
 		"replaces each s of a block by cos(2π(s + phase of its column)).")

@@ -1,6 +1,6 @@
-// Command asm generates the assembly of package vec. It is a module of its
-// own, so that the generator's dependencies stay out of the learner's; run it
-// by go generate in the parent directory.
+// Command asm generates the assembly of package vec. It is a separate module, which
+// keeps the generator's dependencies out of the learner. Run it with go generate in
+// the parent directory.
 //
 // Every routine exists once here and is emitted for AVX-512 and for AVX2 with
 // FMA3. An output element goes through the same operations in the same order
@@ -38,7 +38,7 @@ func (s isa) vec() VecVirtual {
 	return YMM()
 }
 
-// half is a register of half the width: float32 on their way to float64.
+// half is a register of half the width, for float32 values to be widened to float64.
 func (s isa) half() VecVirtual {
 	if s.wide() {
 		return YMM()

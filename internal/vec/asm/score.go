@@ -15,9 +15,9 @@ var pow2 = []float64{
 	0.05550713273498316, 0.009675541334439939, 0.0013276471992398253,
 }
 
-// score emits, for rows given by their features and the 64 columns of each of
-// so many panels, the sums of 2^(gain·⟨x,z⟩ + bias), times the columns'
-// coefficients. Several panels at a time hide the latency of the sums.
+// score emits the sums of 2^(gain·⟨x,z⟩ + bias), times the columns' coefficients,
+// for rows given by their features and the 64 columns of each of several panels.
+// Several panels at a time hide the latency of the sums.
 func score(s isa, panels int) {
 	s.text(fmt.Sprintf("score%d", panels), "func(z *float32, step int, bias, coef *float32, n int, count *int32, features *int32, sums *[16]float64, gain float32)",
 		fmt.Sprintf("adds coef[c]·2^(gain·⟨x,z_c⟩ + bias[c]) for the %d columns c of panels\n"+
@@ -30,7 +30,7 @@ func score(s isa, panels int) {
 	if panels > 1 {
 		step = Load(Param("step"), GP64())
 	}
-	// What the registers do not hold comes from memory.
+	// Operands that do not fit into registers come from memory.
 	keep := func(m Mem, fits bool) Op {
 		if !fits {
 			return m

@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// productNonzeros emits the products of one row, given by its nonzeros, with
-// so many panels at a time.
+// productNonzeros emits the products of one row, given by its nonzeros, with the
+// given number of panels at a time.
 func productNonzeros(s isa, panels int) {
 	signature := "func(z *float32, n int, features *int32, out *float32)"
 	if panels > 1 {

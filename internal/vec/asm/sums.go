@@ -30,8 +30,8 @@ func ramp(name string, n, size int) Mem {
 }
 
 // dotLanes emits lane[i mod 32] += a[i]·(k[i]+offset) for float32 k. Lanes
-// begin at +0 and so are never −0: the +0 that a masked element adds leaves
-// them as they are.
+// begin at +0 and so are never −0: adding +0 for a masked element does not
+// change them.
 //
 // A zero offset need not be added, for the same reason.
 func dotLanes(s isa, shifted bool) {
@@ -88,10 +88,10 @@ func dot64(s isa) {
 	})
 }
 
-// accumulate emits the loop and the masked tail of a dot product of a with
-// what load returns for vector j of a block of 32 elements: from memory at k,
-// size bytes an element. load gets the masks for 32-bit and for 64-bit
-// elements, nil where all are wanted.
+// accumulate emits the loop and the masked tail of a dot product of a with the
+// elements that load returns. load loads vector j of a block of 32 elements from
+// memory at k, size bytes an element. It gets the masks for 32-bit and for 64-bit
+// elements, or nil for whole vectors.
 func accumulate(s isa, size int, k Register, load func(j int, m32, m64 Op) VecVirtual) {
 	a, n, lane := Load(Param("a"), GP64()), Load(Param("n"), GP64()), Load(Param("lane"), GP64())
 	w := s.bytes / 8
@@ -103,7 +103,7 @@ func accumulate(s isa, size int, k Register, load func(j int, m32, m64 Op) VecVi
 	Label("block")
 	CMPQ(n, Imm(lanes))
 	JL(LabelRef("tail"))
-	// Rows come from far away, and the CPU's own prefetching ends with a page.
+	// Rows come from slow memory, and the CPU's own prefetching ends with a page.
 	for i := 0; i < size*lanes; i += 64 {
 		PREFETCHT0(Mem{Base: k, Disp: 4096 + i})
 	}
@@ -194,7 +194,7 @@ func axpy(s isa, name string, size int) {
 		VADDPD(Mem{Base: y, Disp: 8 * w * j}, v, v)
 		sum = append(sum, v)
 	}
-	// One look for NaNs, which are rare, at all sums.
+	// Check all sums for NaNs, which are rare, at once.
 	if s.wide() {
 		k := K()
 		VCMPPD(Imm(3), sum[0], sum[1], k)

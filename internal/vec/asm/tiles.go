@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// An op is what one feature adds to an element's sum.
+// An op computes the term that one feature adds to an element's sum.
 type op struct {
 	name, what string
 	add        func(s isa, x, z Op, t, sum VecVirtual)

@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// A wideOp is what one feature adds to an element's float64 sum; t may be
-// overwritten.
+// A wideOp computes the term that one feature adds to an element's float64 sum. t may
+// be overwritten.
 type wideOp struct {
 	name, what string
 	add        func(s isa, x, t, sum VecVirtual)
