@@ -19,16 +19,16 @@ type options struct {
 	Dim int `opt:"dims" alias:"dim" default:"1048576" range:"[1,67108864]" doc:"most features; examples with others are refused: hash them"`
 
 	Mu       float64 `opt:"mu" fixed:"auto" range:"[0,inf)" auto:"l1 lambda"`     // weight of the absolute values of the weights, which makes them sparse; 0 for an l2 SVM
-	Bias     float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                       // value of a constant feature, which gives the model a regularised bias; 0 for none
-	Direct   int     `opt:"direct" fixed:"1000" range:"[0,20000]"`                // largest active set for which the Newton system is factored; conjugate gradients beyond
+	Bias     float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                       // value of a constant feature that gives the model a regularised bias; 0 for none
+	Direct   int     `opt:"direct" fixed:"1000" range:"[0,20000]"`                // largest active set for which the Newton system is factored; larger ones use conjugate gradients
 	Steps    int     `opt:"iterations" alias:"steps" fixed:"500" range:"[1,1e6]"` // most iterations of one solution
 	Alpha0   float64 `opt:"alpha0" fixed:"1" range:"(0,1e6]"`                     // smoothing at the first level
 	AlphaMin float64 `opt:"alpha_min" fixed:"1e-3" range:"[1e-14,1]"`             // smoothing at the last level
 	Beta     float64 `opt:"beta" fixed:"0.3" range:"(0,0.95]"`                    // factor of the smoothing from level to level
-	Eta      float64 `opt:"eta" fixed:"0.1" range:"(0,1)"`                        // A level is solved once the slope along the Newton direction is below eta alpha
-	KKT      string  `opt:"kkt" fixed:"final" enum:"faithful,final"`              // activate weights once a level as printed, or until none violates optimality at the last one
-	Start    string  `opt:"start" fixed:"dual" enum:"newton,dual"`                // on wide data: Newton steps from the first level on, or dual coordinate ascent as long as it is faster
-	Search   string  `opt:"search" fixed:"exact" enum:"halve,exact"`              // where the step of the quadratic model is too long: halve it, or take the minimum along the direction
+	Eta      float64 `opt:"eta" fixed:"0.1" range:"(0,1)"`                        // a level is solved once the slope along the Newton direction is below eta alpha
+	KKT      string  `opt:"kkt" fixed:"final" enum:"faithful,final"`              // activate weights once per level as printed, or at the last level until none violates optimality
+	Start    string  `opt:"start" fixed:"dual" enum:"newton,dual"`                // begin with Newton steps, or with dual coordinate ascent as long as it is faster
+	Search   string  `opt:"search" fixed:"exact" enum:"halve,exact"`              // if the step of the quadratic model is too long: halve it, or use the minimum along the direction
 }
 
 // Constants of Algorithm 3's line search, for which the paper gives no values.

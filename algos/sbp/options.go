@@ -17,14 +17,14 @@ type options struct {
 
 	Intercept bool    `opt:"intercept" fixed:"true"`                                        // give the model an unregularised bias, eq 3.9
 	Bias      float64 `opt:"bias" fixed:"0" range:"[0,inf)"`                                // constant added to the kernel, which gives the model a regularised bias; 0 for none
-	Frozen    int     `opt:"frozen" fixed:"10000" range:"[1,1e8]"`                          // most examples frozen; beyond that the oldest is taken out
-	Every     int     `opt:"every" fixed:"16" range:"[1,1e8]"`                              // examples a step
-	Final     float64 `opt:"final" fixed:"0.5" range:"[0,1000]"`                            // updates at the end of a bounded stream, as a multiple of the examples held
-	Restart   float64 `opt:"restart" fixed:"0.25" range:"[0,1000]"`                         // arrivals between restarts of average and step size, as a multiple of the examples held; 0: never
-	CacheMB   int     `opt:"cache" fixed:"24" range:"[0,1e6]"`                              // bound on the cache of kernel rows, MiB; changes no result
-	Nu        float64 `opt:"nu" fixed:"auto" range:"[0,inf)" auto:"what belongs to lambda"` // slack an example for a function of norm 1, which bounds the slack instead of weighing it
+	Frozen    int     `opt:"frozen" fixed:"10000" range:"[1,1e8]"`                          // most frozen examples; if there are more, the oldest is removed
+	Every     int     `opt:"every" fixed:"16" range:"[1,1e8]"`                              // examples per step
+	Final     float64 `opt:"final" fixed:"0.5" range:"[0,1000]"`                            // updates at the end of a bounded stream, as a multiple of the stored examples
+	Restart   float64 `opt:"restart" fixed:"0.25" range:"[0,1000]"`                         // arrivals between restarts of average and step size, as a multiple of the stored examples; 0: never
+	CacheMB   int     `opt:"cache" fixed:"24" range:"[0,1e6]"`                              // size limit of the cache of kernel rows, MiB; does not change results
+	Nu        float64 `opt:"nu" fixed:"auto" range:"[0,inf)" auto:"what belongs to lambda"` // slack per example for a function of norm 1, which bounds the slack instead of weighting it
 	Rate      float64 `opt:"rate" fixed:"1" range:"(0,1000]"`                               // factor of the step size 1/sqrt(t max K(x,x))
-	Classes   string  `opt:"classes" fixed:"alternate" enum:"coin,alternate"`               // with an intercept: the class of the next example is drawn by a fair coin, or in turns, with less noise
+	Classes   string  `opt:"classes" fixed:"alternate" enum:"coin,alternate"`               // with an intercept: the class of the next example is drawn by a fair coin, or alternates, with less noise
 
 	_ struct{} `opt:"eviction" fixed:"freeze"`
 	_ struct{} `opt:"average" fixed:"uniform"`

@@ -15,17 +15,17 @@ type options struct {
 	Full      string `opt:"full" default:"replace" enum:"stop,replace,window" paper:"7 (i), (ii)" doc:"a full sample stays; or new examples replace old ones that matter little; or always the oldest, for streams that drift"`
 	Budget    int    `opt:"budget" default:"20000" range:"[0,1e8]" paper:"7 (iii)" doc:"most support vectors of a model in use, which bounds the sample too; 0 for no limit"`
 
-	TMax    int     `opt:"t_max" fixed:"8192" range:"[0,1e8]"`        // largest validation sample T, in examples, which bounds the time between models; 0: as large as S
+	TMax    int     `opt:"t_max" fixed:"8192" range:"[0,1e8]"`        // size limit of the validation sample T, in examples, which bounds the time between models; 0: as large as S
 	Bias    float64 `opt:"bias" fixed:"1" range:"[0,inf)"`            // constant added to the kernel, which gives the model a regularised bias; 0 for none
 	Initial int     `opt:"initial" fixed:"256" range:"[2,1e6]"`       // size of the first sample, in examples
-	Gain    float64 `opt:"gain" fixed:"0.002" range:"[0,1]"`          // the sample grows while a doubling may gain so much accuracy, or a fiftieth of the error if less; 0: always
-	Gap     float64 `opt:"gap" fixed:"0.5" range:"(0,100]"`           // largest duality gap of a model in use, in standard errors of the objective; at the end of a bounded stream a fifth of it
-	Blocks  int     `opt:"blocks" fixed:"2000" range:"[1,1e6]"`       // most blocks of the dual ascent in a step; where they do not suffice, the sample waits
+	Gain    float64 `opt:"gain" fixed:"0.002" range:"[0,1]"`          // the sample grows while a doubling may gain at least this accuracy, or a fiftieth of the error if that is less; 0: always
+	Gap     float64 `opt:"gap" fixed:"0.5" range:"(0,100]"`           // largest duality gap of a model in use, in standard errors of the objective; a fifth of this at the end of a bounded stream
+	Blocks  int     `opt:"blocks" fixed:"2000" range:"[1,1e6]"`       // most blocks of the dual ascent in a step; if they do not suffice, the sample waits
 	Block   int     `opt:"block" fixed:"512" range:"[4,4096]"`        // points in a block
-	Margin  float64 `opt:"margin" fixed:"0.2" range:"(0,inf)"`        // ascend on points with a margin below 1 + this, then check the others
-	Reduce  float64 `opt:"reduce" fixed:"0.05" range:"[0,inf)"`       // most by which a reduced set may change the decision at a support vector; 0: all support vectors
-	CacheMB int     `opt:"cache" fixed:"8" range:"[0,1e6]"`           // bound on the cache of kernel rows, MiB; changes no result
-	Accept  string  `opt:"accept" fixed:"guard" enum:"guard,printed"` // when a candidate is the model: with a small gap and no worse on draws; or by the paper's test, with the rest of the printed algorithm
+	Margin  float64 `opt:"margin" fixed:"0.2" range:"(0,inf)"`        // the ascent uses points with a margin below 1 + this, then checks the others
+	Reduce  float64 `opt:"reduce" fixed:"0.05" range:"[0,inf)"`       // largest change of a decision at a support vector by a reduced set; 0: use all support vectors
+	CacheMB int     `opt:"cache" fixed:"8" range:"[0,1e6]"`           // size limit of the cache of kernel rows, MiB; does not change results
+	Accept  string  `opt:"accept" fixed:"guard" enum:"guard,printed"` // when a candidate becomes the model: if its gap is small and it is not worse on draws; or by the paper's test, with the rest of the printed algorithm
 
 	// Options of earlier versions, which stored states may contain.
 	_ struct{} `opt:"iterations" fixed:"3"`

@@ -21,15 +21,15 @@ type options struct {
 	Refresh  float64 `opt:"refresh" default:"0.1" range:"(0,100]" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
 	Features int     `opt:"dims" alias:"dim" default:"4194304" range:"[1,16777216]" doc:"most features; memory is about 100 bytes for each up to the last one seen"`
 
-	Bias   float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                                                       // the square of a constant feature, which gives the model a bias: regularised by lambda, not by l1; 0 for none
-	Epochs int     `opt:"epochs" fixed:"1" range:"[1,1e5]"`                                                     // epochs at a refresh
+	Bias   float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                                                       // square of a constant feature that gives the model a bias, regularised by lambda but not by l1; 0 for none
+	Epochs int     `opt:"epochs" fixed:"1" range:"[1,1e5]"`                                                     // epochs per refresh
 	Final  int     `opt:"final" fixed:"30" range:"[0,1e6]"`                                                     // most epochs at the end of a bounded stream
-	Tol    float64 `opt:"tol" alias:"tolerance" fixed:"1e-6" range:"[0,1]"`                                     // the final epochs end once the objective is certified to be within this share of its minimum
+	Tol    float64 `opt:"tol" alias:"tolerance" fixed:"1e-6" range:"[0,1]"`                                     // the final epochs end once the certificate is within this share of the objective
 	Rate   float64 `opt:"rate" fixed:"auto" range:"(0,100]" auto:"the best usual one of the method, 0.25 to 1"` // step size times L, the largest curvature of an example's loss
-	Draw   string  `opt:"draw" fixed:"long" enum:"long,uniform"`                                                // examples for steps: long ones more often and with less weight, so that their mean curvature counts; or all alike
+	Draw   string  `opt:"draw" fixed:"long" enum:"long,uniform"`                                                // draws examples for steps: long ones more often with less weight, so that the mean curvature matters; or uniformly
 
-	Decrease float64 `opt:"decrease" fixed:"0.001" range:"[0,1]"` // share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone
-	Theta    string  `opt:"theta" fixed:"auto" enum:"auto,gram"`  // how the scale is found: from the Gram matrix; auto: up to 64 coordinates only, and else in the first step of an epoch
+	Decrease float64 `opt:"decrease" fixed:"0.001" range:"[0,1]"` // share of steps that scale the point so that F decreases, at least one per epoch; 0: only momentum
+	Theta    string  `opt:"theta" fixed:"auto" enum:"auto,gram"`  // how the scale is found: from the Gram matrix; auto: only up to 64 coordinates, otherwise in the first step of an epoch
 
 	_ struct{} `opt:"variant" fixed:"auto"`
 	_ struct{} `opt:"batch" fixed:"1"`

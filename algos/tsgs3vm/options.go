@@ -19,12 +19,12 @@ type shared struct {
 
 	Bias        float64 `opt:"bias" fixed:"1" range:"[0,1e6]"`                                                 // constant added to the kernel, which gives the model a regularised bias; 0 for none
 	Tuning      int     `opt:"tuning" fixed:"800" range:"[0,2000]"`                                            // C and gamma, if auto, are chosen again whenever the labels have doubled, up to this number; 0: c = 1, gamma by distances
-	Temperature float64 `opt:"temperature" alias:"average" fixed:"0.4" range:"[0,100]"`                        // dual: of the mean over nearly best settings, in standard errors of cross-validation; 0 takes the best setting alone
-	Cache       int     `opt:"cache" fixed:"256" range:"[0,1048576]"`                                          // bound on the cache of frequencies, which are drawn again otherwise, as always beyond 1,024 features, MiB; changes no result
+	Temperature float64 `opt:"temperature" alias:"average" fixed:"0.4" range:"[0,100]"`                        // dual: temperature of the mean over nearly best settings, in standard errors of cross-validation; 0 uses only the best setting
+	Cache       int     `opt:"cache" fixed:"256" range:"[0,1048576]"`                                          // size limit of the cache of frequencies, MiB; others, and all beyond 1,024 features, are redrawn; does not change results
 	Solver      string  `opt:"solver" fixed:"dual" enum:"dual,sgd"`                                            // dual coordinate ascent, with implicit steps for unlabelled examples; or the paper's stochastic gradient steps
-	Draw        string  `opt:"draw" fixed:"fixed" enum:"fixed,fresh"`                                          // decides nothing: the presets of earlier versions have it
-	Block       int     `opt:"block" fixed:"256" range:"[1,65536]"`                                            // features in a block, which one step of sgd adds or changes
-	Window      int     `opt:"window" fixed:"auto" range:"[1,1048576]" auto:"until little is left of a block"` // fresh blocks that are kept
+	Draw        string  `opt:"draw" fixed:"fixed" enum:"fixed,fresh"`                                          // has no effect; presets of earlier versions set it
+	Block       int     `opt:"block" fixed:"256" range:"[1,65536]"`                                            // features in a block; a step of sgd adds or changes one block
+	Window      int     `opt:"window" fixed:"auto" range:"[1,1048576]" auto:"until little is left of a block"` // number of fresh blocks to keep
 	Schedule    string  `opt:"schedule" alias:"rate" fixed:"constant" enum:"constant,decay"`                   // sgd: the size of step t is step, or step/t
 
 	_ struct{} `opt:"hinge" fixed:"hinge"`
@@ -35,13 +35,13 @@ type options struct {
 	shared
 	Rho float64 `opt:"rho" default:"auto" range:"[0,1e6]" auto:"0.1 is tried as well as 0" doc:"weight of the unlabelled losses relative to the labelled ones: C* = rho C"`
 
-	Serve   string  `opt:"serve" fixed:"auto" enum:"auto,supervised,semi"`                                    // the model served: auto takes the one without unlabelled examples until one with them is significantly better
-	Cluster float64 `opt:"cluster" fixed:"auto" range:"[0,1e6]" auto:"0 to 10 are tried by cross-validation"` // dual: weight of the cluster kernel of unlabelled examples; used while all labels are held, at most tuning
-	BatchL  int     `opt:"batch_labelled" fixed:"64" range:"[1,65536]"`                                       // labelled examples a step; sgd takes all labels held where they are fewer
-	BatchU  int     `opt:"batch_unlabelled" fixed:"256" range:"[1,65536]"`                                    // unlabelled examples a step
-	Recent  int     `opt:"recent" fixed:"2048" range:"[1,1e6]"`                                               // dual: unlabelled examples held as a uniform sample, for when the features change and for the end
+	Serve   string  `opt:"serve" fixed:"auto" enum:"auto,supervised,semi"`                                    // the model served: auto serves the one without unlabelled examples until one with them is significantly better
+	Cluster float64 `opt:"cluster" fixed:"auto" range:"[0,1e6]" auto:"0 to 10 are tried by cross-validation"` // dual: weight of the cluster kernel of unlabelled examples; used while all labels are stored and there are at most tuning of them
+	BatchL  int     `opt:"batch_labelled" fixed:"64" range:"[1,65536]"`                                       // labelled examples per step; sgd uses all stored labels if there are fewer
+	BatchU  int     `opt:"batch_unlabelled" fixed:"256" range:"[1,65536]"`                                    // unlabelled examples per step
+	Recent  int     `opt:"recent" fixed:"2048" range:"[1,1e6]"`                                               // dual: size of the uniform sample of unlabelled examples, used when the features change and at the end
 	Step    float64 `opt:"step" fixed:"0.05" range:"(0,1e6]"`                                                 // size of a step
-	Ratio   bool    `opt:"ratio" fixed:"false"`                                                               // C* = C n_l/n_u instead, which vanishes as unlabelled examples go on coming
+	Ratio   bool    `opt:"ratio" fixed:"false"`                                                               // C* = C n_l/n_u instead, which goes to 0 as more unlabelled examples come
 
 	_ struct{} `opt:"loss" fixed:"shg"`
 	_ struct{} `opt:"printed" fixed:"false"`
@@ -51,7 +51,7 @@ type options struct {
 type dsgOptions struct {
 	shared
 
-	Batch int     `opt:"batch" alias:"batch_labelled" fixed:"64" range:"[1,65536]"` // examples a step
+	Batch int     `opt:"batch" alias:"batch_labelled" fixed:"64" range:"[1,65536]"` // examples per step
 	Step  float64 `opt:"step" fixed:"0.1" range:"(0,1e6]"`                          // sgd: size of a step
 }
 
