@@ -291,6 +291,7 @@ func (d *disturbed) run(t *testing.T, brokers []string, topic string, f *fleet, 
 // TestPredictGroup: exactly one prediction a record, in order, whatever happens
 // to those who make them and whoever shares the partitions out.
 func TestPredictGroup(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"classic", "consumer"} {
 		t.Run(protocol, func(t *testing.T) {
 			if protocol == "consumer" && !kafkatest.Real() {

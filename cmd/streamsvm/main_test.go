@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 		plant()
 		main()
 	}
+	flag.Set("test.parallel", "8") // most tests wait for brokers; a flag of go test overrides it
 	os.Exit(m.Run())
 }
 
