@@ -84,6 +84,9 @@ func (o *refuseFlags) explain(err error, co *codecFlags, doctor, again string) e
 		return err
 	case record.Offset > 0:
 		do = "; --tolerance data goes on without such records"
+		if record.Stage == stream.StageFeature && record.Reason == stream.ReasonType {
+			do += "; invalid: missing in a file for --events takes such values as missing"
+		}
 	case doctor != "":
 		do = "; see what can be read with " + doctor
 	default:
