@@ -265,7 +265,7 @@ func number(f *Field, c *Cell) (float64, *FieldError) {
 	}
 	w := float32(v)
 	if w-w != 0 {
-		return 0, &FieldError{f.Name, stream.ReasonNotFinite, fmt.Errorf("%g is not finite as a float32", v)}
+		return 0, &FieldError{f.Name, stream.ReasonNotFinite, fmt.Errorf("%g is not a finite float32", v)}
 	}
 	return float64(w), nil
 }

@@ -40,7 +40,7 @@ var mistakes = []mistake{
 	{"the name without gzip", "replay plain.jsonl.gz --label is_fraud", cli.Data, []string{"plain.jsonl.gz: gzip: invalid header", "rename it"}},
 	{"an empty file", "replay empty.jsonl --label is_fraud", cli.Data, []string{"there are no records"}},
 	{"one class only", "replay one.jsonl --label is_fraud", cli.Data, []string{"label +1 was seen 200 times, label -1 never"}},
-	{"NaN in a field of numbers", "replay nan.jsonl --label is_fraud", cli.Data, []string{"nan.jsonl/0 offset 150: feature, amount: the value is NaN", "--tolerance data"}},
+	{"NaN in a field of numbers", "replay nan.jsonl --label is_fraud", cli.Data, []string{"nan.jsonl/0 offset 150: feature, amount: NaN is not a finite float32", "--tolerance data"}},
 	{"a text in a field of numbers", "train --topics text --label is_fraud --until-end", cli.Data, []string{"text/0 offset 150: feature, amount: the text \"much\"", "--tolerance data"}},
 	{"a model of another version", "predict --model newer.ssm tx.jsonl", cli.Data, []string{"newer.ssm: not a model, or written by a newer version"}},
 	{"missing fields at prediction", "predict --model model.ssm other.jsonl", cli.OK, []string{"no record has the field amount", "another name"}},

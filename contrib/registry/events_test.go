@@ -287,7 +287,7 @@ func TestAvroEvolution(t *testing.T) {
 		{"decimals, and a whole id", record(`{"name":"a","type":{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}},{"name":"b","type":{"type":"record","name":"B","fields":[{"name":"c","type":{"type":"fixed","name":"F","size":4,"logicalType":"decimal","precision":5,"scale":1}}]}},{"name":"id","type":"long"}`),
 			`{"a":"\u00ff\u0038","b":{"c":"\u0000\u0000\u0000\u0019"},"id":1152921504606846977}`, []float32{-2, 0, 2.5, 0, 0, 0, 0, half}, "1152921504606846977", ""},
 		{"a text for a number", record(`{"name":"a","type":"string"}`), `{"a":"many"}`, nil, "", `feature, a: the text "many", where the schema has numeric`},
-		{"not a number", record(`{"name":"a","type":"double"}`), `{"a":"NaN"}`, nil, "", "feature, a: NaN is not finite as a float32"},
+		{"not a number", record(`{"name":"a","type":"double"}`), `{"a":"NaN"}`, nil, "", "feature, a: NaN is not a finite float32"},
 		{"another label", record(`{"name":"y","type":"int"}`), `{"y":5}`, nil, "", "label, y: the label is 5, want -1 or 1"},
 		{"a label of another type", record(`{"name":"y","type":"boolean"}`), `{"y":true}`, nil, "", "label, y: the label is a boolean, want a number: -1,1"},
 		{"a weight of 0", record(`{"name":"w","type":"double"}`), `{"w":0}`, nil, "", "feature, w: the weight is 0, want a finite number above 0"},

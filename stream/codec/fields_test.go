@@ -2,9 +2,12 @@ package codec
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // TestCompareFields: fields are known by all the names that decoding accepts.
@@ -38,5 +41,42 @@ func TestCompareFields(t *testing.T) {
 	}
 	if unknown, _ := CompareFields(events, []byte("{"+b.String()+`"a":1}`)); len(unknown) != MaxNames {
 		t.Errorf("%d names, want %d", len(unknown), MaxNames)
+	}
+}
+
+// TestNotFiniteEvents: numbers that are not finite fall under the schema's policy, and
+// nothing is inferred from them.
+func TestNotFiniteEvents(t *testing.T) {
+	for _, policy := range []string{"refuse", "missing"} {
+		d, err := NewDiscovery("json", Options{Labels: Auto, Events: `{"label":"y","invalid":"` + policy + `"}`})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range SampleSize {
+			d.Look(fmt.Appendf(nil, `{"a":%s,"b":%d,"y":%d}`, []string{"NaN", "1e400", "2.5", "-7"}[i%4], i%3, i%2))
+		}
+		o, err := d.Decide()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := d.Codec(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want stream.Example
+		if err := c.Decode([]byte(`{"a":null,"b":1,"y":1}`), &want); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range []string{"NaN", "-Infinity", "1e400", "1e60"} {
+			var x stream.Example
+			err := c.Decode([]byte(`{"a":`+v+`,"b":1,"y":1}`), &x)
+			if policy == "refuse" {
+				if fe, ok := err.(*stream.FieldError); !ok || fe.Reason != stream.ReasonNotFinite || fe.Field != "a" {
+					t.Errorf("%s: %v", v, err)
+				}
+			} else if err != nil || !reflect.DeepEqual(x, want) {
+				t.Errorf("%s: %v, %v, want %v", v, err, x, want)
+			}
+		}
 	}
 }

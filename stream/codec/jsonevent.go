@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"strconv"
 	"sync"
 
 	"github.com/streamsvm/streamsvm/events"
@@ -245,7 +246,13 @@ func (r *eventReader) cell(e *name, depth int) error {
 	}
 	f := &r.c.schema.Fields[e.at]
 	if !r.p.eat('[') {
-		return readCell(&r.p, c, f.Name, depth)
+		start := r.p.i
+		err := readCell(&r.p, c, f.Name, depth)
+		if f.Type == events.Numeric && notFinite(err) { // the schema decides, as for other codecs
+			c.Kind, err = events.Number, nil
+			c.Num, _ = strconv.ParseFloat(string(r.p.b[start:r.p.i]), 64)
+		}
+		return err
 	}
 	from := len(r.row.Items)
 	var err error
@@ -255,6 +262,12 @@ func (r *eventReader) cell(e *name, depth int) error {
 		c.Kind = events.Other
 	}
 	return err
+}
+
+// notFinite reports whether a number was read that is NaN, infinite or too large.
+func notFinite(err error) bool {
+	fe, ok := err.(*stream.FieldError)
+	return ok && fe.Reason == stream.ReasonNotFinite
 }
 
 // readItems reads a list behind its opening bracket, up to MaxArray+1 items.
@@ -392,7 +405,9 @@ func (p *jsonText) fields(list []events.NamedCell, prefix string, depth int) ([]
 				n.Items[i].Text = bytes.Clone(n.Items[i].Text)
 			}
 		default:
-			err = readCell(p, &n.Cell, n.Name, depth)
+			if err = readCell(p, &n.Cell, n.Name, depth); notFinite(err) {
+				continue // it says nothing about the field
+			}
 			n.Cell.Text = bytes.Clone(n.Cell.Text)
 		}
 		if err != nil {
