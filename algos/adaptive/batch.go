@@ -168,7 +168,7 @@ func (l *Learner) step(ctx context.Context, part [2]int, seen uint64) error {
 // before it. It reports whether the batch is a single example, the first that is wide.
 func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 	l.batch = l.batch[:0]
-	waves := false
+	starts := false
 	for i, x := range xs {
 		if widens = !l.inputs.wide && x.X.Dim() > narrow; widens && i > 0 {
 			widens = false
@@ -189,7 +189,7 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 		}
 		l.dim = max(l.dim, x.X.Dim())
 		l.inputs.observe(x.X)
-		if waves = l.fourier == nil && !l.inputs.wide && l.opt.Panel != "small" && l.detector.Seen()+uint64(i)+1 >= uint64(l.sizes.first) && l.dim > 0; waves {
+		if starts = l.fourier == nil && !l.inputs.wide && l.opt.Panel != "small" && l.detector.Seen()+uint64(i)+1 >= uint64(l.sizes.first) && l.dim > 0; starts {
 			break
 		}
 	}
@@ -206,7 +206,7 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 			l.phis = phi.Val[:0]
 		}
 	}
-	if waves {
+	if starts {
 		l.fourier = newFourier(l.dim, l.env.Seed)
 	}
 	return widens

@@ -15,7 +15,7 @@ import (
 )
 
 // BenchmarkParts gives the time that each part of the panel takes for an example,
-// with ten features: what a machine takes to predict it, to learn from it, and to
+// with ten features: what a kernel learner takes to predict it, to learn from it, and to
 // choose its options, which is for all examples until it is done again.
 func BenchmarkParts(b *testing.B) {
 	g, err := synth.New("hyperplane", 7, map[string]string{"magnitude": "0.01", "drifting": "10"})

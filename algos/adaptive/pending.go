@@ -102,7 +102,7 @@ func (l *Learner) pendingFields(f *state.Fields) {
 	// For each: f, whether there are scores of a version, and for each expert, now and in the
 	// version, whether it has a score and the score.
 	n := len(l.experts)
-	var seqs, machines []uint64
+	var seqs, generations []uint64
 	var numbers []float64
 	put := func(list []score) {
 		for _, s := range list {
@@ -115,7 +115,7 @@ func (l *Learner) pendingFields(f *state.Fields) {
 	}
 	for i := range l.pending {
 		p := &l.pending[i]
-		seqs, machines = append(seqs, p.seq), append(machines, p.generation)
+		seqs, generations = append(seqs, p.seq), append(generations, p.generation)
 		aged, there := p.aged, 1.0
 		if aged == nil {
 			aged, there = make([]score, n), 0
@@ -125,13 +125,13 @@ func (l *Learner) pendingFields(f *state.Fields) {
 		put(aged)
 	}
 	f.Uint64s("pending", &seqs)
-	f.Uint64s("machines", &machines)
+	f.Uint64s("machines", &generations)
 	f.Float64s("scores", &numbers)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
 	each := 2 + 4*n
-	if len(machines) != len(seqs) || len(numbers) != each*len(seqs) {
+	if len(generations) != len(seqs) || len(numbers) != each*len(seqs) {
 		f.Fail("scores", errors.New("lengths do not agree"))
 		return
 	}
@@ -152,7 +152,7 @@ func (l *Learner) pendingFields(f *state.Fields) {
 			return
 		}
 		at := numbers[each*i:]
-		p := pendingPrediction{seq, prediction{scores: get(at[2:]), f: at[0], generation: machines[i]}}
+		p := pendingPrediction{seq, prediction{scores: get(at[2:]), f: at[0], generation: generations[i]}}
 		if at[1] != 0 {
 			p.aged = get(at[2+2*n:])
 		}

@@ -99,7 +99,7 @@ func TestPublishedIsForLater(t *testing.T) {
 	}
 }
 
-// A machine that has been cut is not blamed for what the one before it said.
+// A growing SVM that starts after a cut is not judged by the predictions of the one before.
 func TestCutsWithLateLabels(t *testing.T) {
 	xs := algostest.Moons(3000, algos.Classify, 3)
 	for i, x := range xs {

@@ -573,7 +573,7 @@ func plans() (all [][]byte) {
 
 // With labels that come late, predictions are compared that a challenger made
 // which has been dropped since. The stream changes before that, at various
-// examples, so that the challenger wins where the growing machine still knows the
+// examples, so that the challenger wins where the growing SVM still knows the
 // past.
 func TestLateLabelsOfDroppedChallengers(t *testing.T) {
 	for _, join := range []bool{false, true} {

@@ -21,7 +21,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// jumps draws a stream that stays the same until the growing machine is large, and
+// jumps draws a stream that stays the same until the growing SVM is large, and
 // then changes every 600 examples: the label says whether a point is in a disc or
 // out of it, which another feature, and its sign, decide from then on. An eighth
 // of the examples is unlabelled.
@@ -364,7 +364,7 @@ func TestSmallPanel(t *testing.T) {
 	l := newPanel(t, small)
 	want := followed(t, l, xs, func() int { return 256 })
 	if l.fourier != nil || l.kernels[k1024] != nil || l.kernels[k256] == nil {
-		t.Errorf("waves %v, machines %v", l.fourier != nil, l.kernels)
+		t.Errorf("random features %v, kernel learners %v", l.fourier != nil, l.kernels)
 	}
 	want.compare(t, "one by one", followed(t, newPanel(t, small), xs, func() int { return 1 }))
 	again := newPanel(t, small)

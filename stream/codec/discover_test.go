@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand"
 	"slices"
@@ -13,7 +14,7 @@ import (
 // discovered returns the codec for records that are all that there is.
 func discovered(t *testing.T, name string, o Options, records []string) (Codec, Options) {
 	t.Helper()
-	o.Labels, o.Events = Auto, Auto
+	o.Labels, o.Events = Auto, cmp.Or(o.Events, Auto)
 	d, err := NewDiscovery(name, o)
 	if err != nil {
 		t.Fatal(err)

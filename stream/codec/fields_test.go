@@ -47,22 +47,12 @@ func TestCompareFields(t *testing.T) {
 // TestNotFiniteEvents: numbers that are not finite fall under the schema's policy, and
 // nothing is inferred from them.
 func TestNotFiniteEvents(t *testing.T) {
+	var sample []string
+	for i := range SampleSize {
+		sample = append(sample, fmt.Sprintf(`{"a":%s,"b":%d,"y":%d}`, []string{"NaN", "1e400", "2.5", "-7"}[i%4], i%3, i%2))
+	}
 	for _, policy := range []string{"refuse", "missing"} {
-		d, err := NewDiscovery("json", Options{Labels: Auto, Events: `{"label":"y","invalid":"` + policy + `"}`})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range SampleSize {
-			d.Look(fmt.Appendf(nil, `{"a":%s,"b":%d,"y":%d}`, []string{"NaN", "1e400", "2.5", "-7"}[i%4], i%3, i%2))
-		}
-		o, err := d.Decide()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := d.Codec(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, _ := discovered(t, "json", Options{Events: `{"label":"y","invalid":"` + policy + `"}`}, sample)
 		var want stream.Example
 		if err := c.Decode([]byte(`{"a":null,"b":1,"y":1}`), &want); err != nil {
 			t.Fatal(err)
