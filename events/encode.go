@@ -230,7 +230,11 @@ func (e *encoder) value(i int, f *Field, c *Cell) *FieldError {
 }
 
 func invalid(f *Field, c *Cell) *FieldError {
-	return &FieldError{f.Name, stream.ReasonType, fmt.Errorf("%s, where the schema has %s", c.what(), f.Type)}
+	reason := stream.ReasonType
+	if !c.finite() {
+		reason = stream.ReasonNotFinite
+	}
+	return &FieldError{f.Name, reason, fmt.Errorf("%s, where the schema has %s", c.what(), f.Type)}
 }
 
 // what describes a cell in an error.
@@ -305,6 +309,9 @@ func truth(c *Cell) (float32, bool) {
 	return 0, false
 }
 
+// finite reports whether a cell is not a number, or a finite one.
+func (c *Cell) finite() bool { return c.Kind != Number || c.Num-c.Num == 0 }
+
 // category returns the category that a cell names.
 func (c *Cell) category(buf []byte) ([]byte, bool) {
 	switch c.Kind {
@@ -316,7 +323,7 @@ func (c *Cell) category(buf []byte) ([]byte, bool) {
 		}
 		return append(buf, "false"...), true
 	case Number, Time:
-		return strconv.AppendFloat(buf, c.Num, 'g', -1, 64), true
+		return strconv.AppendFloat(buf, c.Num, 'g', -1, 64), c.finite()
 	}
 	return nil, false
 }
@@ -371,8 +378,13 @@ func (e *encoder) tags(i int, f *Field, c *Cell) *FieldError {
 	}
 	items := e.row.Items[c.From:c.To]
 	for k := range items {
-		if items[k].Kind != Text && items[k].Kind != Number && items[k].Kind != Bool {
+		switch {
+		case items[k].Kind != Text && items[k].Kind != Number && items[k].Kind != Bool:
 			return invalid(f, c)
+		case !items[k].finite():
+			err := invalid(f, &items[k])
+			err.Field = fmt.Sprintf("%s[%d]", f.Name, k)
+			return err
 		}
 	}
 	e.row.sums = e.row.sums[:0]

@@ -177,6 +177,9 @@ type column struct {
 }
 
 func (c *column) add(n *NamedCell) {
+	if !n.Cell.finite() {
+		return // it says nothing about the field
+	}
 	c.kinds[n.Cell.Kind]++
 	if n.Cell.Kind <= Null {
 		return

@@ -84,7 +84,7 @@ func (o *refuseFlags) explain(err error, co *codecFlags, doctor, again string) e
 		return err
 	case record.Offset > 0:
 		do = "; --tolerance data goes on without such records"
-		if record.Stage == stream.StageFeature && record.Reason == stream.ReasonType {
+		if record.Stage == stream.StageFeature && (record.Reason == stream.ReasonType || co.label != "" && record.Reason == stream.ReasonNotFinite) {
 			do += "; invalid: missing in a file for --events takes such values as missing"
 		}
 	case doctor != "":

@@ -44,28 +44,38 @@ func TestCompareFields(t *testing.T) {
 	}
 }
 
-// TestNotFiniteEvents: numbers that are not finite fall under the schema's policy, and
-// nothing is inferred from them.
+// TestNotFiniteEvents: numbers that are not finite fall under the schema's policy whatever
+// the type of the field is, and nothing is inferred from them.
 func TestNotFiniteEvents(t *testing.T) {
 	var sample []string
 	for i := range SampleSize {
-		sample = append(sample, fmt.Sprintf(`{"a":%s,"b":%d,"y":%d}`, []string{"NaN", "1e400", "2.5", "-7"}[i%4], i%3, i%2))
+		n := []string{"NaN", "1e400", "2.5", "-7"}[i%4]
+		sample = append(sample, fmt.Sprintf(`{"a":%s,"shop_id":%s,"hash":"x","tags":["p",%s],"list":[1,%s],"at":"2026-01-02","on":true,"b":%d,"y":%d}`,
+			n, n, n, n, i%3, i%2))
 	}
 	for _, policy := range []string{"refuse", "missing"} {
-		c, _ := discovered(t, "json", Options{Events: `{"label":"y","invalid":"` + policy + `"}`}, sample)
-		var want stream.Example
-		if err := c.Decode([]byte(`{"a":null,"b":1,"y":1}`), &want); err != nil {
-			t.Fatal(err)
-		}
-		for _, v := range []string{"NaN", "-Infinity", "1e400", "1e60"} {
-			var x stream.Example
-			err := c.Decode([]byte(`{"a":`+v+`,"b":1,"y":1}`), &x)
-			if policy == "refuse" {
-				if fe, ok := err.(*stream.FieldError); !ok || fe.Reason != stream.ReasonNotFinite || fe.Field != "a" {
-					t.Errorf("%s: %v", v, err)
+		c, _ := discovered(t, "json", Options{Events: `{"label":"y","others":"auto","invalid":"` + policy + `","features":{
+			"hash":{"type":"categorical","hash":8}, "tags":{"type":"tags"}, "at":{"type":"time"}}}`}, sample)
+		for _, field := range []string{"a", "shop_id", "hash", "tags", "list", "at", "on"} {
+			var want stream.Example
+			if err := c.Decode([]byte(`{"b":1,"y":1}`), &want); err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range []string{"NaN", "-Infinity", "1e400", "-1e400"} {
+				name := field
+				switch field {
+				case "tags", "list":
+					name, v = field+"[1]", "[1,"+v+"]"
 				}
-			} else if err != nil || !reflect.DeepEqual(x, want) {
-				t.Errorf("%s: %v, %v, want %v", v, err, x, want)
+				var x stream.Example
+				err := c.Decode([]byte(`{"`+field+`":`+v+`,"b":1,"y":1}`), &x)
+				if policy == "refuse" {
+					if fe, ok := err.(*stream.FieldError); !ok || fe.Reason != stream.ReasonNotFinite || fe.Field != name {
+						t.Errorf("%s: %s: %v", field, v, err)
+					}
+				} else if err != nil || !reflect.DeepEqual(x, want) {
+					t.Errorf("%s: %s: %v, %v, want %v", field, v, err, x, want)
+				}
 			}
 		}
 	}

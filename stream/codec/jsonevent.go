@@ -246,13 +246,7 @@ func (r *eventReader) cell(e *name, depth int) error {
 	}
 	f := &r.c.schema.Fields[e.at]
 	if !r.p.eat('[') {
-		start := r.p.i
-		err := readCell(&r.p, c, f.Name, depth)
-		if f.Type == events.Numeric && notFinite(err) { // the schema decides, as for other codecs
-			c.Kind, err = events.Number, nil
-			c.Num, _ = strconv.ParseFloat(string(r.p.b[start:r.p.i]), 64)
-		}
-		return err
+		return readCell(&r.p, c, f.Name, depth)
 	}
 	from := len(r.row.Items)
 	var err error
@@ -262,12 +256,6 @@ func (r *eventReader) cell(e *name, depth int) error {
 		c.Kind = events.Other
 	}
 	return err
-}
-
-// notFinite reports whether a number was read that is NaN, infinite or too large.
-func notFinite(err error) bool {
-	fe, ok := err.(*stream.FieldError)
-	return ok && fe.Reason == stream.ReasonNotFinite
 }
 
 // readItems reads a list behind its opening bracket, up to MaxArray+1 items.
@@ -292,7 +280,8 @@ func readItems(p *jsonText, items []events.Cell, field string, depth int) ([]eve
 	}
 }
 
-// readCell reads a value. For a list or an object it only notes that it is one.
+// readCell reads a value. For a list or an object it only notes that it is one. A number
+// may be NaN or infinite: the schema decides what becomes of it.
 func readCell(p *jsonText, c *events.Cell, field string, depth int) (err error) {
 	if p.i == len(p.b) {
 		return p.fail(field, "want a value")
@@ -318,15 +307,21 @@ func readCell(p *jsonText, c *events.Cell, field string, depth int) (err error) 
 			return nil
 		}
 	}
+	start := p.i
 	d, text, err := p.number(field, stream.StageFeature)
+	if fe, ok := err.(*stream.FieldError); ok && fe.Reason == stream.ReasonNotFinite {
+		c.Kind = events.Number
+		c.Num, _ = strconv.ParseFloat(string(p.b[start:p.i]), 64)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	c.Kind = events.Number
 	if v, ok := d.quick(); ok {
 		c.Num = v
-	} else if c.Num = d.float64(text); c.Num-c.Num != 0 {
-		return failf(stream.StageFeature, stream.ReasonNotFinite, field, "%s overflows a float64", quoted(text))
+	} else {
+		c.Num = d.float64(text)
 	}
 	return nil
 }
@@ -405,9 +400,7 @@ func (p *jsonText) fields(list []events.NamedCell, prefix string, depth int) ([]
 				n.Items[i].Text = bytes.Clone(n.Items[i].Text)
 			}
 		default:
-			if err = readCell(p, &n.Cell, n.Name, depth); notFinite(err) {
-				continue // it says nothing about the field
-			}
+			err = readCell(p, &n.Cell, n.Name, depth)
 			n.Cell.Text = bytes.Clone(n.Cell.Text)
 		}
 		if err != nil {

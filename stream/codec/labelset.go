@@ -28,6 +28,9 @@ func (l *labelSet) add(c *events.Cell) {
 	switch c.Kind {
 	case events.Absent, events.Null:
 	case events.Number:
+		if c.Num-c.Num != 0 {
+			return // Decode refuses it
+		}
 		if l.numbers == nil {
 			l.numbers = map[float64]int{}
 		}

@@ -65,8 +65,8 @@ def _murmur3(data: bytes) -> int:
 
 def _shortest(v: float) -> str:
     """A number as a category: the fewest digits that give it back, as Go's %g."""
-    if v == 0 or v - v != 0:
-        return ("-0" if math.copysign(1, v) < 0 else "0") if v == 0 else "NaN" if v != v else "+Inf" if v > 0 else "-Inf"
+    if v == 0:
+        return "-0" if math.copysign(1, v) < 0 else "0"
     sign, digits, exponent = Decimal(repr(v)).as_tuple()
     text = "".join(map(str, digits)).rstrip("0")
     point = len(digits) + int(exponent)
@@ -120,7 +120,10 @@ def _category(v: Any) -> str:
         return v
     if isinstance(v, bool):
         return "true" if v else "false"
-    return _shortest(_number(v))
+    number = _number(v)
+    if number - number != 0:
+        raise _infinite(v)
+    return _shortest(number)
 
 
 def _time(v: Any, unit: str) -> int:
