@@ -83,7 +83,7 @@ func (o *refuseFlags) explain(err error, co *codecFlags, doctor, again string) e
 	case !errors.As(err, &record):
 		return err
 	case record.Offset > 0:
-		do = "; --tolerance data goes on without such records"
+		do = "; --tolerance data skips such records"
 		if record.Stage == stream.StageFeature && (record.Reason == stream.ReasonType || co.label != "" && record.Reason == stream.ReasonNotFinite) {
 			do += "; invalid: missing in a file for --events takes such values as missing"
 		}
