@@ -71,6 +71,11 @@ type learner struct {
 type classifier struct {
 	algos.Learner
 	begun bool // it has taken a step, or Finish was called
+
+	// Scratch of Follow.
+	copies []stream.Example
+	list   []*stream.Example
+	f      []float64
 }
 
 // step takes the steps that are due.

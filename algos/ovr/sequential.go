@@ -2,6 +2,7 @@ package ovr
 
 import (
 	"context"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/stream"
@@ -24,15 +25,17 @@ func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Exa
 	n := len(l.classifiers)
 	did := make([][2]int, n)
 	err = l.each(func(k int, h *classifier) error {
-		copies, list := make([]stream.Example, len(xs)), make([]*stream.Example, len(xs))
-		for i, x := range xs {
-			copies[i] = *x
-			relabel(&copies[i], k)
-			list[i] = &copies[i]
+		if _, ok := h.Learner.(algos.Passing); !ok {
+			h.copies = nil // the learner may keep them
 		}
-		first := !h.begun
-		f := make([]float64, len(xs))
-		learned, steps, err := h.Learner.(algos.Sequential).Follow(ctx, f, list)
+		h.copies, h.list, h.f = slices.Grow(h.copies[:0], len(xs)), h.list[:0], slices.Grow(h.f[:0], len(xs))
+		for i, x := range xs {
+			h.copies = append(h.copies, *x)
+			relabel(&h.copies[i], k)
+			h.list = append(h.list, &h.copies[i])
+		}
+		first, f := !h.begun, h.f[:len(xs)]
+		learned, steps, err := h.Learner.(algos.Sequential).Follow(ctx, f, h.list)
 		did[k] = [2]int{learned, steps}
 		h.begun = h.begun || steps > 0
 		for i, x := range xs {
