@@ -26,9 +26,11 @@
 // that challenger's window.
 //
 // Linear experts and neighbours see standardised features: minus the mean so far, divided
-// by the standard deviation so far. Examples with more than 512 features are not centred;
-// for them there are no random features and no k2048, n2048 and dsg, challengers are linear,
-// and o0.1 to o2 see rows scaled to unit length.
+// by the standard deviation so far. Examples with more than 512 features, such as events with
+// an id or a text, are not centred. For them there are no random features, n2048 and dsg, and
+// m is never cut, so that one expert has a long memory. o0.1 to o2 see rows scaled to unit
+// length; so do m and the challengers, unless a schema says which features are numbers
+// (algos.Env.Scaled).
 //
 // # From scores to a probability
 //

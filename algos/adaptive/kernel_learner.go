@@ -109,11 +109,10 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	m.tuned, m.since = len(xs), 0
 	m.target.fit(xs)
 	grown := m.window == 0 && len(xs) >= m.sizes.large
-	o := prep.Options{Scale: prep.Auto}
-	if wide && !grown {
+	o := prep.Options{Scale: prep.Auto, Scaled: env.Scaled}
+	if wide && !grown && !slices.Contains(env.Scaled, true) {
 		o.Scale = prep.Unit
 	}
-	o.Scaled = env.Scaled
 	t, err := prep.Fit(xs, o)
 	if err != nil {
 		return err
@@ -122,9 +121,9 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	own := m.scaled(xs)
 	if !grown {
 		if !m.target.number {
-			m.choice = choose(own, wide, env.Seed)
+			m.choice = choose(own, env.Seed)
 		} else {
-			m.choice = chooseNumber(own, m.target, wide, env.Seed)
+			m.choice = chooseNumber(own, m.target, env.Seed)
 		}
 		m.learn(own)
 		return nil
@@ -136,7 +135,7 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 		}
 		m.options = res.Options
 	} else {
-		m.choice = choose(own, false, env.Seed)
+		m.choice = choose(own, env.Seed)
 		m.options = map[string]string{"c": strconv.FormatFloat(m.choice.c, 'g', -1, 64), "gamma": strconv.FormatFloat(m.choice.gamma, 'g', -1, 64)}
 		maps.Copy(m.options, m.sizes.scs)
 	}

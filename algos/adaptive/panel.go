@@ -230,12 +230,14 @@ func (l *panel) maintain(ctx context.Context) error {
 			l.detector.Forget(k)
 		}
 	}
-	if cut, by, yes := l.detector.Test(m.rows); yes {
-		l.cut(cut, by)
-		m = l.kernels[growing]
+	if l.dim <= narrow {
+		if cut, by, yes := l.detector.Test(m.rows); yes {
+			l.cut(cut, by)
+			m = l.kernels[growing]
+		}
 	}
 	for i, w := range l.sizes.windows {
-		if k64+i > k256 && (l.opt.Panel == "small" || l.dim > narrow) {
+		if k64+i > k256 && l.opt.Panel == "small" {
 			continue
 		}
 		if k64+i == k1024 && l.env.Task != algos.Regress { // classifiers gain nothing from it

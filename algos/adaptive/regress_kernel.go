@@ -183,15 +183,12 @@ func (l *lowRank) solve(z, r []float64) {
 }
 
 // chooseNumber is choose for regression: it takes the options with the least squared error.
-func chooseNumber(xs []*stream.Example, t target, wide bool, seed uint64) choice {
+func chooseNumber(xs []*stream.Example, t target, seed uint64) choice {
 	xs = xs[max(0, len(xs)-block):]
 	n := 2 * len(xs) / 3
 	fit, test := xs[:n], xs[n:]
-	gammas, cs := []float64{0}, []float64{1, 10, 100, 1000}
-	if !wide {
-		g := min(max(kernel.SampledGamma(samplers.Vecs(fit), 300, seed), 1e-30), 1e30)
-		gammas = []float64{0, g / 16, g / 4, g, 4 * g}
-	}
+	g := min(max(kernel.SampledGamma(samplers.Vecs(fit), 300, seed), 1e-30), 1e30)
+	gammas, cs := []float64{0, g / 16, g / 4, g, 4 * g}, []float64{1, 10, 100, 1000}
 	losses := make([]float64, len(gammas)*len(cs))
 	par.Each(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), t)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,6 +100,40 @@ func inDense(x stream.Vec) stream.Vec {
 	}
 	return stream.Vec{Val: val}
 }
+
+// TestWideEvents: a number in the thousands tells the classes apart, by a curve, beside
+// hundreds of categories. m learns it, and is not cut when the labels change.
+func TestWideEvents(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 13))
+	env := algos.Env{Seed: 3, Log: slog.New(slog.DiscardHandler), Scaled: slices.Repeat([]bool{true}, 600)}
+	env.Scaled[0] = false
+	l, err := Spec.New(env, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := 0
+	for i := range 3000 {
+		v, noise := r.NormFloat64(), 1+r.Int32N(598)
+		x := &stream.Example{Seq: uint64(i + 1), Labelled: true, Y: 1, X: stream.Vec{Idx: []int32{0, noise, 599}, Val: []float32{float32(3000 + 900*v), half, half}}}
+		if math.Abs(v) < 0.67 != (i >= 2500) {
+			x.Y = -1
+		}
+		if m := l.(*Learner).kernels[growing]; i >= 1000 && i < 2500 && (m.model().Decision(m.transform.Apply(x.X)) >= 0) == (x.Y > 0) {
+			right++
+		}
+		if _, err := algos.Feed(t.Context(), l, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if right < 1350 {
+		t.Errorf("%d of 1500 are right, want 90 %%", right)
+	}
+	if n, _ := l.(*Learner).ChangePoints(); n > 0 {
+		t.Errorf("%d cuts", n)
+	}
+}
+
+const half = 0.70710678
 
 func streams(t testing.TB) map[string][]*stream.Example {
 	return map[string][]*stream.Example{"jumps": jumps(3700), "sea": sea(t, 1600), "widening": widening(300)}

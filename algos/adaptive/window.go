@@ -282,20 +282,14 @@ func room(s []float32, n int) []float32 {
 // choose chooses the options with the fewest errors on the newest third of the last
 // block examples, after training on the two thirds before. Of equal options, the
 // first in the order of γ, then C, wins.
-func choose(xs []*stream.Example, wide bool, seed uint64) choice {
+func choose(xs []*stream.Example, seed uint64) choice {
 	xs = xs[max(0, len(xs)-block):]
 	n := 2 * len(xs) / 3
 	fit, test := xs[:n], xs[n:]
-	gammas, cs := []float64{0}, []float64{0.1, 0.5, 2, 10, 50}
-	if !wide {
-		g := kernel.SampledGamma(samplers.Vecs(fit), 300, seed)
-		gammas, cs = []float64{g / 4, g, 4 * g, 16 * g}, []float64{0.5, 4, 32}
-	}
+	g := kernel.SampledGamma(samplers.Vecs(fit), 300, seed)
+	gammas, cs := []float64{g / 4, g, 4 * g, 16 * g}, []float64{0.5, 4, 32}
 	for i, g := range gammas { // as a float32 may hold it
 		gammas[i] = min(max(g, 1e-30), 1e30)
-		if wide {
-			gammas[i] = 0
-		}
 	}
 	right := make([]float64, len(gammas)*len(cs))
 	par.Each(len(gammas), func(i int) {

@@ -283,40 +283,31 @@ func TestWindowRefuses(t *testing.T) {
 // on the last third, recomputed for each by a window of its own.
 func TestChoose(t *testing.T) {
 	r := rand.New(rand.NewPCG(10, 10))
-	for _, wide := range []bool{false, true} {
-		var xs []*stream.Example
-		for range 300 {
-			xs = append(xs, disc(r, 0, false))
-		}
-		got := choose(xs, wide, 1)
-		errors := func(c choice) (n int) {
-			w := newWindow(200, c.c, kernelOf(c.gamma), target{})
-			w.fill(xs[:200])
-			w.box.Ascend(1000000, enough)
-			for _, x := range xs[200:] {
-				if (w.expansion().Decision(x.X) >= 0) != (x.Y > 0) {
-					n++
-				}
-			}
-			return n
-		}
-		mine := errors(got)
-		gammas, cs := []float64{got.gamma / 16, got.gamma / 4, got.gamma, got.gamma * 4, got.gamma * 16}, []float64{0.5, 4, 32}
-		if wide {
-			if gammas, cs = []float64{0}, []float64{0.1, 0.5, 2, 10, 50}; got.gamma != 0 {
-				t.Errorf("wide: %+v", got)
+	var xs []*stream.Example
+	for range 300 {
+		xs = append(xs, disc(r, 0, false))
+	}
+	got := choose(xs, 1)
+	errors := func(c choice) (n int) {
+		w := newWindow(200, c.c, kernelOf(c.gamma), target{})
+		w.fill(xs[:200])
+		w.box.Ascend(1000000, enough)
+		for _, x := range xs[200:] {
+			if (w.expansion().Decision(x.X) >= 0) != (x.Y > 0) {
+				n++
 			}
 		}
-		best := 100
-		for _, g := range gammas {
-			for _, c := range cs {
-				best = min(best, errors(choice{c, g}))
-			}
+		return n
+	}
+	mine, best := errors(got), 100
+	for _, g := range []float64{got.gamma / 16, got.gamma / 4, got.gamma, got.gamma * 4, got.gamma * 16} {
+		for _, c := range []float64{0.5, 4, 32} {
+			best = min(best, errors(choice{c, g}))
 		}
-		t.Logf("wide %v: %+v: %d errors in 100, the fewest are %d", wide, got, mine, best)
-		// The grid is not known here, and its windows start from each other's.
-		if mine > best+4 {
-			t.Errorf("wide %v: %+v makes %d errors in 100, others %d", wide, got, mine, best)
-		}
+	}
+	t.Logf("%+v: %d errors in 100, the fewest are %d", got, mine, best)
+	// The grid is not known here, and its windows start from each other's.
+	if mine > best+4 {
+		t.Errorf("%+v makes %d errors in 100, others %d", got, mine, best)
 	}
 }
