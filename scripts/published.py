@@ -181,9 +181,9 @@ def common(labels, every, delay):
             return first
 
 
-def replay(program, path, learner, every, delay, rows, skip):
+def replay(program, path, learner, every, delay, rows, skip, *flags):
     """What was measured of the predictions by published versions, and in "common" without the first records, of which all learners skip some."""
-    cmd = [program, "replay", path, "-q", "--learner", learner, "--publish-every", str(every), "--delay", str(delay), "--window", str(rows - skip), "--json", "-"]
+    cmd = [program, "replay", path, "-q", "--learner", learner, "--publish-every", str(every), "--delay", str(delay), "--window", str(rows - skip), "--json", "-", *flags]
     p = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if p.returncode:
         raise SystemExit("%s\n%s" % (" ".join(cmd), p.stderr[-2000:]))
@@ -355,4 +355,5 @@ def main():
                 print("\n%s versions: %d lines, %d within their bounds, %d of them better in everything" % ("ten or more" if many else "fewer than ten", lines, held, better))
 
 
-main()
+if __name__ == "__main__":
+    main()
