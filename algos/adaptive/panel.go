@@ -230,7 +230,7 @@ func (l *panel) maintain(ctx context.Context) error {
 			l.detector.Forget(k)
 		}
 	}
-	if l.dim <= narrow {
+	if l.dim <= narrow { // of wide examples m is the only expert with a long memory
 		if cut, by, yes := l.detector.Test(m.rows); yes {
 			l.cut(cut, by)
 			m = l.kernels[growing]

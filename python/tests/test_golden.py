@@ -97,3 +97,14 @@ def test_events(golden: Path) -> None:
             assert np.allclose(x[k], want, rtol=1e-6, atol=1e-7), (case["name"], case["events"][i])
             alone = dense(schema.rows([case["events"][i]]))
             assert (alone[0] == x[k]).all()
+
+
+def test_not_finite() -> None:
+    """A category that is NaN or infinite is an invalid value, not the category "NaN"."""
+    fields = [{"name": n, "type": t, **how, "gaps": [True]} for n, t, how in (
+        ("c", "categorical", {"categories": ["1", "2"]}), ("h", "categorical", {"hash": 8}), ("t", "tags", {"categories": ["1"]}))]  # fmt: skip
+    refuse, missing = (Schema(json.dumps({"label": "y", "invalid": p, "fields": fields}), csv=False) for p in ("refuse", "missing"))
+    for event in {"c": math.nan}, {"h": -math.inf}, {"t": [1, math.nan]}:
+        with pytest.raises(EventError, match="not finite"):
+            refuse.rows([event])
+        assert (dense(missing.rows([event])) == dense(missing.rows([{}]))).all()

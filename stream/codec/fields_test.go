@@ -51,11 +51,15 @@ func TestNotFiniteEvents(t *testing.T) {
 	for i := range SampleSize {
 		n := []string{"NaN", "1e400", "2.5", "-7"}[i%4]
 		sample = append(sample, fmt.Sprintf(`{"a":%s,"shop_id":%s,"hash":"x","tags":["p",%s],"list":[1,%s],"at":"2026-01-02","on":true,"b":%d,"y":%d}`,
-			n, n, n, n, i%3, i%2))
+			n, n, n, n, i%3, i%3))
 	}
+	sample[5] = `{"a":1,"b":1,"y":NaN}`
 	for _, policy := range []string{"refuse", "missing"} {
-		c, _ := discovered(t, "json", Options{Events: `{"label":"y","others":"auto","invalid":"` + policy + `","features":{
+		c, o := discovered(t, "json", Options{Events: `{"label":"y","others":"auto","invalid":"` + policy + `","features":{
 			"hash":{"type":"categorical","hash":8}, "tags":{"type":"tags"}, "at":{"type":"time"}}}`}, sample)
+		if o.Labels != "0,1,2" {
+			t.Errorf("labels %s", o.Labels)
+		}
 		for _, field := range []string{"a", "shop_id", "hash", "tags", "list", "at", "on"} {
 			var want stream.Example
 			if err := c.Decode([]byte(`{"b":1,"y":1}`), &want); err != nil {
