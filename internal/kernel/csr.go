@@ -101,7 +101,7 @@ func (c *csr) set(i int, x stream.Vec) {
 	c.rows[i] = c.write(x)
 	x = c.row(i)
 	c.sq[i] = squaredNorm(x)
-	c.post.insert(int32(i), x)
+	c.post.add(int32(i), x)
 	// The new row is appended, and the old one leaves a gap. Close the gaps once they
 	// are a quarter of the elements in use: amortised, each element is moved a constant
 	// number of times.

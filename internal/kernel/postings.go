@@ -20,61 +20,112 @@ type posting struct {
 // open feature space may have any index.
 type postings map[int32]*rowList
 
-// rowList is the list of a feature. at[k] is the position in all of the first row ≥
-// k·stride. at may be shorter than the rows require.
+// rowList has the rows of a feature, as a list or, if many rows have the feature, as a
+// column. at[k] is the position in all of the first row ≥ k·stride. at may be shorter
+// than the rows require.
 type rowList struct {
 	all []posting
 	at  []int32
+
+	column []float32 // if not nil, the value in each row; 0 in rows without the feature and from the end on
+	used   int       // number of rows in the column that have the feature
 }
 
 // stride is the number of rows between entries of at. For 4 bytes per stride rows,
 // they save most of the search in the list.
 const stride = 1024
 
+// A list of at least minColumn rows becomes a column once more than one of columnShare
+// rows is in it, and a list again once fewer than one of listShare are: an element of a
+// list takes eight times as long as an element of a column.
+const (
+	minColumn   = 256
+	columnShare = 4
+	listShare   = 8
+)
+
 func (p postings) add(row int32, x stream.Vec) {
 	for k, g := range x.Idx {
+		if x.Val[k] == 0 {
+			continue
+		}
 		l := p[g]
 		if l == nil {
 			l = new(rowList)
 			p[g] = l
 		}
-		section := int(row) / stride
-		l.at = l.at[:min(len(l.at), section+1)] // later rows have been removed
-		for len(l.at) <= section {
-			l.at = append(l.at, int32(len(l.all)))
+		if l.column != nil && (l.used+1)*listShare <= int(row) {
+			l.toList()
 		}
-		l.all = append(l.all, posting{row, x.Val[k]})
-	}
-}
-
-// insert is add for a row that need not be the last.
-func (p postings) insert(row int32, x stream.Vec) {
-	for k, g := range x.Idx {
-		l := p[g]
-		if l == nil {
-			l = new(rowList)
-			p[g] = l
+		if l.column == nil {
+			l.insert(row, x.Val[k])
+			if n := len(l.all); n >= minColumn && n*columnShare > int(l.all[n-1].row) {
+				l.toColumn()
+			}
+			continue
 		}
-		section := int(row) / stride
-		for len(l.at) <= section {
-			l.at = append(l.at, int32(len(l.all)))
+		for len(l.column) <= int(row) {
+			l.column = append(l.column, 0)
 		}
-		l.all = slices.Insert(l.all, l.place(int(row)), posting{row, x.Val[k]})
-		l.move(section, 1)
+		l.column[row] = x.Val[k]
+		l.used++
 	}
 }
 
 // remove removes a row.
 func (p postings) remove(row int32, x stream.Vec) {
-	for _, g := range x.Idx {
-		l := p[g]
-		i := l.place(int(row))
-		l.all = slices.Delete(l.all, i, i+1)
-		if len(l.all) == 0 {
-			delete(p, g)
+	for k, g := range x.Idx {
+		if x.Val[k] == 0 {
 			continue
 		}
-		l.move(int(row)/stride, -1)
+		l := p[g]
+		switch {
+		case l.column == nil:
+			i := l.place(int(row))
+			l.all = slices.Delete(l.all, i, i+1)
+			l.move(int(row)/stride, -1)
+		case int(row) == len(l.column)-1:
+			l.column = l.column[:row]
+			l.used--
+		default:
+			l.column[row] = 0
+			l.used--
+		}
+		switch {
+		case len(l.all)+l.used == 0:
+			delete(p, g)
+		case l.used*listShare < len(l.column):
+			l.toList()
+		}
+	}
+}
+
+// insert adds a row to a list.
+func (l *rowList) insert(row int32, v float32) {
+	section := int(row) / stride
+	for len(l.at) <= section {
+		l.at = append(l.at, int32(len(l.all)))
+	}
+	l.all = slices.Insert(l.all, l.place(int(row)), posting{row, v})
+	l.move(section, 1)
+}
+
+func (l *rowList) toColumn() {
+	n := l.all[len(l.all)-1].row + 1
+	c := make([]float32, n, n+n/4)
+	for _, e := range l.all {
+		c[e.row] = e.val
+	}
+	*l = rowList{column: c, used: len(l.all)}
+}
+
+func (l *rowList) toList() {
+	c := l.column
+	*l = rowList{}
+	for row, v := range c {
+		if v != 0 {
+			l.insert(int32(row), v)
+		}
 	}
 }
 
@@ -87,10 +138,10 @@ func (l *rowList) move(section int, d int32) {
 
 // place returns the position in the list of the first entry whose row is at least row.
 func (l *rowList) place(row int) int {
-	k := row / stride
-	if k >= len(l.at) {
-		return len(l.all)
+	if n := len(l.all); n == 0 || int(l.all[n-1].row) < row {
+		return n
 	}
+	k := row / stride
 	lo, hi := int(l.at[k]), len(l.all)
 	if k+1 < len(l.at) {
 		hi = int(l.at[k+1])
@@ -120,6 +171,11 @@ func (p postings) dots(dst []float64, x stream.Vec, from int) {
 			continue
 		}
 		xv := float64(v)
+		if c := list.column; c != nil {
+			c = c[:min(end, len(c))]
+			vec.AxpyMixed(xv, c[min(from, len(c)):], dst)
+			continue
+		}
 		for _, e := range list.all[list.place(from):list.place(end)] {
 			dst[int(e.row)-from] += xv * float64(e.val) // exact product
 		}

@@ -65,11 +65,15 @@ func TestPostingsAgainstDefinition(t *testing.T) {
 // no other rows, to the bit.
 func TestPostingsOfManyRows(t *testing.T) {
 	r := rng.New(1, "postings.many")
+	rarity := 2
 	random := func() stream.Vec {
 		x := stream.Vec{Idx: []int32{}}
 		for g := range int32(8) {
-			if r.IntN(3) == 0 || g == 7 && r.IntN(400) == 0 {
+			if g < 7 && r.IntN(rarity) == 0 || g == 7 && r.IntN(400) == 0 {
 				x.Idx, x.Val = append(x.Idx, g*9), append(x.Val, float32(r.NormFloat64()))
+				if r.IntN(50) == 0 {
+					x.Val[len(x.Val)-1] = 0
+				}
 			}
 		}
 		return x
@@ -83,8 +87,28 @@ func TestPostingsOfManyRows(t *testing.T) {
 			b.Append(have[len(have)-1])
 		}
 	}
-	for _, cut := range []int{3 * stride, 2*stride + 1, 2 * stride, 2*stride - 1, stride, 100, 0} {
+	columns := func() (n int) {
+		for _, l := range b.rows.post {
+			if l.column != nil {
+				n++
+			}
+		}
+		return n
+	}
+	for k, cut := range []int{3 * stride, 2*stride + 1, 2 * stride, 2*stride - 1, stride, 100, 0} {
 		grow(3*stride + 700)
+		// Most rows become short ones, or long ones again.
+		if n := columns(); n != 7*(1-k%2) {
+			t.Fatalf("cut at %d: %d columns", cut, n)
+		}
+		rarity = 50 - rarity
+		for i := range 3*stride + 600 {
+			have[i] = random()
+			b.Set(i, have[i])
+		}
+		if n := columns(); n != 7*(k%2) {
+			t.Fatalf("cut at %d: %d columns after a change", cut, n)
+		}
 		b.Truncate(cut)
 		have = have[:cut]
 		grow(3*stride + 10)
