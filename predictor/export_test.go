@@ -78,7 +78,7 @@ var (
 )
 
 // draw returns n examples of a smooth function. Feature 2 is constant but for
-// those after the first half, and scales differ.
+// those after the first half, dense feature 4 has heavy tails, and scales differ.
 func (s shape) draw(r *rand.Rand, n int) []*stream.Example {
 	out := make([]*stream.Example, n)
 	for i := range out {
@@ -93,6 +93,9 @@ func (s shape) draw(r *rand.Rand, n int) []*stream.Example {
 				v = 0.5
 			}
 			f += math.Sin(float64(j)) * float64(v) / float64(1+j%3)
+			if j == 4 && !s.sparse {
+				v = float32(math.Exp(float64(v)))
+			}
 			if s.sparse {
 				x.Idx = append(x.Idx, int32(j))
 			}
@@ -258,11 +261,13 @@ func TestReaderOfTheDocs(t *testing.T) {
 	}
 	write("reader.py", reader(t))
 	write("driver.py", driver)
+	heavy := 0
 	for i, c := range cases {
 		var doc, rows bytes.Buffer
 		if err := c.p.Export(&doc, predictor.ExportOptions{}); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
+		heavy += strings.Count(doc.String(), "asinh_size")
 		e := json.NewEncoder(&rows)
 		for _, x := range c.rows {
 			if err := e.Encode(row(x)); err != nil {
@@ -271,6 +276,9 @@ func TestReaderOfTheDocs(t *testing.T) {
 		}
 		write(fmt.Sprintf("%d.json", i), doc.String())
 		write(fmt.Sprintf("%d.jsonl", i), rows.String())
+	}
+	if heavy < 10 {
+		t.Errorf("%d scalings with asinh", heavy)
 	}
 	cmd := exec.CommandContext(t.Context(), exe, "driver.py", strconv.Itoa(len(cases)))
 	cmd.Dir, cmd.Stderr = dir, os.Stderr

@@ -110,7 +110,7 @@ type Scale string
 
 // The scales.
 const (
-	ScaleAuto     Scale = "auto"     // one of the others, chosen on the first examples; also the zero value
+	ScaleAuto     Scale = "auto"     // one of the others, chosen on the first examples, with asinh for heavy tails; also the zero value
 	ScaleNone     Scale = "none"     // x unchanged
 	ScaleUnit     Scale = "unit"     // x / ‖x‖, example by example
 	ScaleCommon   Scale = "common"   // x / the largest |value| of all features, clipped at ±2

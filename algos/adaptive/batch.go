@@ -67,6 +67,9 @@ func (l *Learner) predictAndLearn(ctx context.Context, dst []float64, xs []*stre
 		return 0, err
 	}
 	ticks := l.detector.Seen()%tick == 0
+	if l.nextFit(seen) == l.detector.Seen() {
+		l.fitInputs()
+	}
 	err = l.each(1+len(l.parts), func(i int) error {
 		switch {
 		case i == 0:
@@ -81,11 +84,14 @@ func (l *Learner) predictAndLearn(ctx context.Context, dst []float64, xs []*stre
 	return len(xs), err
 }
 
-// batchLimit returns the largest batch that may follow: a batch ends where a version is due
-// and where an expert has to see all examples before.
+// batchLimit returns the largest batch that may follow: a batch ends where a version is due,
+// where the inputs change, and where an expert has to see all examples before.
 func (l *Learner) batchLimit(seen uint64) int {
 	n := uint64(maxBatch)
 	if next := l.nextVersion(); next > 0 {
+		n = min(n, next-seen)
+	}
+	if next := l.nextFit(seen); next > 0 {
 		n = min(n, next-seen)
 	}
 	if l.numbers != nil {

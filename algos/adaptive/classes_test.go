@@ -1,8 +1,10 @@
 package adaptive
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -105,5 +107,48 @@ func TestWeightsOfARareClass(t *testing.T) {
 	weighted, many := loss(20)
 	if t.Logf("log loss %.4f, weighted %.4f; %g and %g positive decisions", plain, weighted, few, many); weighted > 1.03*plain || many < 5*few+100 {
 		t.Errorf("log loss %.4f, weighted %.4f; %g and %g positive decisions", plain, weighted, few, many)
+	}
+}
+
+// TestClassesWithHeavyTails: what the classes compute together is what each would compute.
+func TestClassesWithHeavyTails(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 3))
+	var xs []*stream.Example
+	for i := range 700 {
+		y := r.IntN(3)
+		a, b := math.Exp(float64(y)+2*r.NormFloat64()), float64(y%2)+r.NormFloat64()
+		xs = append(xs, &stream.Example{Seq: uint64(i + 1), X: stream.Vec{Val: []float32{float32(a), float32(b)}}, Y: float64(y), Labelled: true})
+	}
+	var decisions [2][]float64
+	var states [2][]byte
+	for k, block := range []int{50, 256} {
+		l, err := Spec.New(algos.Env{Seed: 1, Classes: 3}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 0; at < len(xs); at += block {
+			part := xs[at:min(at+block, len(xs))]
+			out := make([]float64, 3*len(part))
+			if _, _, err := l.(algos.Sequential).Follow(t.Context(), out, part); err != nil {
+				t.Fatal(err)
+			}
+			decisions[k] = append(decisions[k], out...)
+			states[k] = algostest.Bytes(t, l)
+			if k > 0 {
+				continue
+			}
+			if l, err = Spec.New(algos.Env{Seed: 1, Classes: 3}, nil); err == nil { // knows nothing common yet
+				err = l.UnmarshalBinary(states[k])
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !slices.Equal(decisions[0], decisions[1]) || !bytes.Equal(states[0], states[1]) {
+		t.Error("restored in between, the decisions or the state are different")
+	}
+	if !bytes.Contains(states[0], []byte("asinh_size")) {
+		t.Error("no feature has heavy tails")
 	}
 }

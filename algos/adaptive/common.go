@@ -21,12 +21,15 @@ type common struct {
 // prepare computes everything for xs, the examples that h learns from next.
 func (c *common) prepare(h *Learner, xs []*stream.Example) error {
 	seen := h.detector.Seen()
-	if seen == 0 || seen != c.seen+uint64(len(c.batch)) {
+	if seen == 0 || h.nextFit(seen-1) == seen || seen != c.seen+uint64(len(c.batch)) {
 		if err := c.begin(h); err != nil {
 			return err
 		}
 	}
 	c.seen, c.batch, c.of = seen, c.batch[:0], h.version
+	if next := h.nextFit(seen); next > 0 {
+		xs = xs[:min(uint64(len(xs)), next-seen)]
+	}
 	for _, x := range xs {
 		if !c.inputs.wide && x.X.Dim() > narrow { // learners restart
 			*c = common{}

@@ -230,6 +230,7 @@ func (in *inputs) export() prep.Exported {
 		}
 		x.Index, x.Shift, x.Factor = append(x.Index, int32(j)), append(x.Shift, 0), append(x.Factor, f)
 	}
+	x.SetAsinh(in.asinh)
 	return x
 }
 

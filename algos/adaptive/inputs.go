@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
@@ -24,14 +25,15 @@ const widest = 1 << 20
 // clip bounds the standardised inputs of one-pass experts.
 const clip = 5
 
-// inputs standardises examples for the one-pass experts: it subtracts each feature's mean so
-// far and divides by its standard deviation so far. Features of wide examples are divided by
+// inputs standardises examples for the one-pass experts: it maps features with heavy tails by
+// asinh, subtracts each feature's mean so far and divides by its standard deviation so far. Features of wide examples are divided by
 // their largest size so far instead, so that zeros stay zeros.
 type inputs struct {
 	wide     bool
 	n        float64
-	mean, m2 []float64 // of each feature: mean, and sum of squared deviations from it
-	most     []float64 // wide: the largest |value| of each feature
+	mean, m2 []float64    // of each feature: mean, and sum of squared deviations from it
+	most     []float64    // wide: the largest |value| of each feature
+	asinh    []prep.Asinh // maps of the first features, before anything else; may be nil
 
 	scratch []float32
 }
@@ -59,14 +61,14 @@ func (in *inputs) applyIn(row []float32, x stream.Vec) stream.Vec {
 				j = int(x.Idx[k])
 			}
 			if j < len(in.most) && in.most[j] > 0 {
-				z.Val[k] = float32(min(max(float64(v)/in.most[j], -clip), clip))
+				z.Val[k] = float32(min(max(in.mapped(j, v)/in.most[j], -clip), clip))
 			}
 		}
 		return z
 	}
 	z := stream.Vec{Val: in.row(row, x)}
 	for j, m := range in.mean {
-		v := float64(z.Val[j])
+		v := in.mapped(j, z.Val[j])
 		z.Val[j] = 0
 		if sd := math.Sqrt(in.m2[j] / max(in.n, 1)); sd > 0 {
 			z.Val[j] = float32(min(max((v-m)/sd, -clip), clip))
@@ -112,7 +114,7 @@ func (in *inputs) observe(x stream.Vec) {
 			if x.Idx != nil {
 				j = int(x.Idx[k])
 			}
-			in.most[j] = max(in.most[j], math.Abs(float64(v)))
+			in.most[j] = max(in.most[j], math.Abs(in.mapped(j, v)))
 		}
 		return
 	}
@@ -122,10 +124,62 @@ func (in *inputs) observe(x stream.Vec) {
 	in.n++
 	in.scratch = in.row(in.scratch, x)
 	for j, m := range in.mean {
-		v := float64(in.scratch[j])
+		v := in.mapped(j, in.scratch[j])
 		d := v - m
 		in.mean[j] = m + d/in.n
 		in.m2[j] += float64(d * (v - in.mean[j]))
+	}
+}
+
+// mapped returns value v of feature j, mapped by asinh if the feature has heavy tails.
+func (in *inputs) mapped(j int, v float32) float64 {
+	if j < len(in.asinh) {
+		return in.asinh[j].Of(float64(v))
+	}
+	return float64(v)
+}
+
+// fitAsinh looks for features with heavy tails in xs, all examples so far, and reports whether
+// there are any. Of wide examples, only features that are known to be numbers can have them.
+func (in *inputs) fitAsinh(xs []*stream.Example, scaled []bool) bool {
+	if in.wide && !slices.Contains(scaled, true) {
+		return false
+	}
+	list := prep.FitAsinh(xs, scaled, !in.wide)
+	if list == nil {
+		return false
+	}
+	*in = inputs{wide: in.wide, asinh: list[:min(len(list), widest)], scratch: in.scratch}
+	for _, x := range xs {
+		in.observe(x.X)
+	}
+	return true
+}
+
+// nextFit returns the number of examples at which fitInputs is due next, 0 if it is not.
+func (l *Learner) nextFit(seen uint64) uint64 {
+	for _, n := range []int{l.sizes.first, l.sizes.features[0]} {
+		if seen < uint64(n) {
+			return uint64(n)
+		}
+	}
+	return 0
+}
+
+// fitInputs fits asinh to the first examples. Neighbours move to their new places; the linear
+// experts continue with their weights.
+func (l *Learner) fitInputs() {
+	xs := l.detector.Newest(int(l.detector.Seen()))
+	if !l.inputs.fitAsinh(xs, l.env.Scaled) {
+		return
+	}
+	for _, e := range l.experts {
+		if near, ok := e.expert.(*nearExpert); ok && !near.second {
+			*near.neighbours = neighbours{number: near.number, added: near.added}
+			for _, x := range xs {
+				near.add(l.inputs.apply(x.X), x.Y)
+			}
+		}
 	}
 }
 
@@ -138,6 +192,7 @@ func (in *inputs) fields(f *state.Fields) {
 	f.Float64s("mean", &in.mean)
 	f.Float64s("m2", &in.m2)
 	f.Float64s("most", &in.most)
+	prep.AsinhFields(f, &in.asinh, max(len(in.mean), len(in.most)), !in.wide)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -97,6 +98,66 @@ func TestInputs(t *testing.T) {
 }
 
 // TestWideInputs: of wide examples each feature is divided by its largest size.
+// TestHeavyTails: a logarithm makes no difference to a stream with heavy tails, once there have
+// been a few examples. Inputs and neighbours are those of the mapped examples.
+func TestHeavyTails(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	var raw, logs []*stream.Example
+	for i := range 3000 {
+		a, b, c := 2*r.NormFloat64(), 2*r.NormFloat64(), r.NormFloat64()
+		x := stream.Example{Seq: uint64(i + 1), Labelled: true, Y: 1, X: stream.Vec{Val: []float32{float32(a), float32(b), float32(c)}}}
+		if a-b+c+r.NormFloat64() < 0 {
+			x.Y = -1
+		}
+		y := x
+		y.X.Val = []float32{float32(1000 * math.Exp(a)), float32(math.Exp(b)), float32(c)}
+		raw, logs = append(raw, &y), append(logs, &x)
+	}
+	losses := make([]float64, 2)
+	for k, xs := range [][]*stream.Example{raw, logs} {
+		l, scores := versions(t, algos.Env{Seed: 1}, xs, 1000)
+		for i, f := range scores {
+			losses[k] += math.Log1p(math.Exp(-xs[1000+i].Y*f[0])) / float64(len(scores))
+		}
+		in := l.(*Learner).inputs
+		if k == 1 {
+			if in.asinh != nil {
+				t.Errorf("logarithms: %v", in.asinh)
+			}
+			continue
+		}
+		if len(in.asinh) != 3 || in.asinh[0].Size == 0 || in.asinh[1].Size == 0 || in.asinh[2].Size > 0 {
+			t.Fatalf("asinh: %v", in.asinh)
+		}
+		want := inputs{asinh: in.asinh}
+		for _, x := range xs {
+			want.observe(x.X)
+		}
+		for j, m := range want.mean {
+			if math.Abs(m-in.mean[j]) > 1e-9 || math.Abs(want.m2[j]-in.m2[j]) > 1e-6*want.m2[j] {
+				t.Errorf("feature %d: mean %g, sum %g; want %g, %g", j, in.mean[j], in.m2[j], m, want.m2[j])
+			}
+		}
+	}
+	if t.Logf("log loss %.4f, of logarithms %.4f", losses[0], losses[1]); losses[0] > losses[1]*1.03 {
+		t.Errorf("log loss %.4f, of logarithms %.4f", losses[0], losses[1])
+	}
+	l := newPanel(t, nil)
+	followed(t, l, raw[:512], func() int { return 100 })
+	for _, e := range l.experts {
+		if near, ok := e.expert.(*nearExpert); ok && !near.second {
+			for i, x := range raw[:512] {
+				p := near.points.Row(i)
+				for j, v := range l.inputs.apply(x.X).Val {
+					if p.Val[1+j] != v || near.y[i] != x.Y {
+						t.Fatalf("neighbour %d is %v, label %g", i, p.Val, near.y[i])
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestWideInputs(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	var dense, sparse inputs

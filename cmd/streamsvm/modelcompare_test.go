@@ -75,7 +75,7 @@ func TestModelCompareFiles(t *testing.T) {
 		must(t, append(append([]string{"replay"}, args...), "--tune=off", "-q", "--model", path)...)
 		return path
 	}
-	a, b := model("a", file, "--label", "fraud", "--limit", "300", "--learner", "online"), model("b", file, "--label", "fraud", "--learner", "online")
+	a, b := model("a", file, "--label", "fraud", "--limit", "300", "--learner", "scs"), model("b", file, "--label", "fraud", "--learner", "scs")
 	r := decode[modelComparison](t, must(t, "model", "compare", a, b, file, "--json"))
 	if m := r.Models; len(m) != 2 || m[0].Examples != 3000 || !(m[0].Common < m[1].Common) || m[0].Behind == nil || m[1].Behind != nil {
 		t.Errorf("%+v", r)

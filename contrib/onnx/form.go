@@ -168,5 +168,8 @@ func scaling(data []byte) (*prep.Exported, error) {
 	if n := len(p.Index); len(p.Shift) != n || len(p.Factor) != n {
 		return nil, fmt.Errorf("%d features, %d shifts and %d factors", n, len(p.Shift), len(p.Factor))
 	}
+	if n := len(p.AsinhSize); len(p.AsinhCenter) != n || n > 0 && n != len(p.Index) {
+		return nil, fmt.Errorf("%d features, %d centers and %d sizes", len(p.Index), len(p.AsinhCenter), n)
+	}
 	return p, nil
 }

@@ -42,8 +42,8 @@ func (c *converter) listed(p *prep.Exported, m any, n int) (f ref, k int, err er
 	if err != nil {
 		return "", 0, err
 	}
-	if heads == nil || p.Hash > 0 || p.Fill {
-		return "", 0, refuse("vectors have %d features, and only a linear model without hashed or shifted features can have more than %d", n, maxDense)
+	if heads == nil || p.Hash > 0 || p.Fill || p.AsinhSize != nil {
+		return "", 0, refuse("vectors have %d features, and only a linear model without hashed, shifted or transformed features can have more than %d", n, maxDense)
 	}
 	k = len(heads)
 	if err := c.room("the weights", n+1, k); err != nil {
@@ -126,6 +126,7 @@ func (c *converter) preprocess(p *prep.Exported, x ref, s space) (ref, space, er
 		return c.round(c.clip(x, p.Clip[0], p.Clip[1])), s, nil
 	}
 	shift, factor := make([]float64, s.n), make([]float64, s.n)
+	center, size := make([]float64, s.n), make([]float64, s.n)
 	for k, j := range p.Index {
 		at, ok := s.column(int(j))
 		if !ok && p.Fill {
@@ -134,6 +135,12 @@ func (c *converter) preprocess(p *prep.Exported, x ref, s space) (ref, space, er
 		if ok {
 			shift[at], factor[at] = p.Shift[k], p.Factor[k]
 		}
+		if ok && p.AsinhSize != nil {
+			center[at], size[at] = p.AsinhCenter[k], p.AsinhSize[k]
+		}
+	}
+	if p.AsinhSize != nil {
+		x = c.asinh(x, center, size)
 	}
 	d := c.op("Sub", x, c.tensor(shift, s.n))
 	y := c.clip(c.op("Mul", d, c.tensor(factor, s.n)), p.Clip[0], p.Clip[1])
@@ -148,6 +155,22 @@ func (c *converter) preprocess(p *prep.Exported, x ref, s space) (ref, space, er
 		y = c.round(c.unitLength(y))
 	}
 	return y, s, nil
+}
+
+// asinh returns asinh((x − center)/size) of the features whose size is not 0, and x of others.
+// Some runtimes have the operator Asinh in 32 bits only.
+func (c *converter) asinh(x ref, center, size []float64) ref {
+	mapped, by := make([]bool, len(size)), make([]float64, len(size))
+	for k, s := range size {
+		if by[k] = 1; s != 0 {
+			mapped[k], by[k] = true, s
+		}
+	}
+	u := c.op("Div", c.op("Sub", x, c.tensor(center, len(size))), c.tensor(by, len(size)))
+	a := c.op("Abs", u)
+	root := c.op("Sqrt", c.op("Add", c.op("Mul", a, a), c.scalar(1)))
+	y := c.op("Mul", c.op("Sign", u), c.op("Log", c.op("Add", a, root)))
+	return c.op("Where", c.tensor(mapped, len(size)), y, x)
 }
 
 // unitLength returns x scaled to length 1, and 0 if x is 0.

@@ -401,7 +401,7 @@ func (m *plainModel) kind() string {
 }
 
 // vectors returns n examples of a smooth function of some of dim features. Feature 2
-// is constant but for those after the first half.
+// is constant but for those after the first half; feature 4 of dense ones has heavy tails.
 func vectors(r *rand.Rand, n, dim, filled int) []*stream.Example {
 	out := make([]*stream.Example, n)
 	for i := range out {
@@ -416,6 +416,9 @@ func vectors(r *rand.Rand, n, dim, filled int) []*stream.Example {
 				v = 0.5
 			}
 			f += math.Sin(float64(j)) * float64(v) / float64(1+j%3)
+			if j == 4 && filled == dim {
+				v = float32(math.Exp(float64(v)))
+			}
 			if filled < dim {
 				x.Idx = append(x.Idx, int32(j))
 			}

@@ -1,8 +1,7 @@
 package prep
 
 // Exported is the plain form of a Transform, as described in docs/formats/plain.md.
-// All fields are always present, except the last two, which can be true only in an
-// expert's preprocessing.
+// All fields are always present, except the last four.
 type Exported struct {
 	// Hash is the number of slots into which features are hashed before scaling, or 0.
 	Hash  int    `json:"hash"`
@@ -20,19 +19,23 @@ type Exported struct {
 	// Clip has the smallest and the largest value of a scaled feature with a
 	// nonzero factor.
 	Clip [2]float64 `json:"clip"`
-	// OnlyListed says that features that are not listed become 0, and UnitLength that
+	// If not nil, they have an element for each feature in Index. Where AsinhSize[k] is not
+	// 0, v is first replaced by asinh((v − AsinhCenter[k])/AsinhSize[k]).
+	AsinhCenter []float64 `json:"asinh_center,omitempty"`
+	AsinhSize   []float64 `json:"asinh_size,omitempty"`
+	// Only in an expert's preprocessing: OnlyListed says that features that are not listed become 0, and UnitLength that
 	// the scaled vector is divided by its length.
 	OnlyListed bool `json:"only_listed,omitempty"`
 	UnitLength bool `json:"unit_length,omitempty"`
 }
 
-// Shift returns the number subtracted from each feature: its mean or, with MinMax, its
+// Shift returns the value of each feature that becomes 0: its mean or, with MinMax, its
 // smallest value. It returns nil if features are not shifted or are hashed.
 func (t *Transform) Shift() []float64 {
-	if t.hashDim > 0 {
+	if t.hashDim > 0 || t.shift == nil {
 		return nil
 	}
-	return t.shift
+	return Inverses(t.asinh, t.shift)
 }
 
 // Export returns the plain form of the transform. For Running it has the present
@@ -50,6 +53,7 @@ func (t *Transform) Export() Exported {
 	} else {
 		e.Shift = make([]float64, len(t.factor))
 	}
+	e.SetAsinh(t.asinh)
 	return e
 }
 
@@ -60,4 +64,15 @@ func (t *Transform) Features() int {
 		return max(t.hashDim, len(t.factor))
 	}
 	return t.hashDim
+}
+
+// SetAsinh sets the maps of the listed features; list has those of the first ones or is nil.
+func (e *Exported) SetAsinh(list []Asinh) {
+	if list == nil {
+		return
+	}
+	e.AsinhCenter, e.AsinhSize = make([]float64, len(e.Index)), make([]float64, len(e.Index))
+	for k, a := range list[:min(len(list), len(e.Index))] {
+		e.AsinhCenter[k], e.AsinhSize[k] = a.Center, a.Size
+	}
 }

@@ -74,10 +74,11 @@ type Transform struct {
 	// dense: features are shifted, and the result is dense whatever the input (see
 	// shifted). Otherwise shift is nil and the result is as sparse as the input.
 	dense bool
-	// Feature idx[k] (or k, if dense) becomes (v − shift[k])·factor[k]. Factor 0
+	// Feature idx[k] (or k, if dense) becomes (asinh[k](v) − shift[k])·factor[k]. Factor 0
 	// marks a feature that was constant in the warm-up.
 	idx           []int32
 	shift, factor []float64
+	asinh         []Asinh // nil if no feature has heavy tails
 	common        float64 // the factor of Common
 	running       running
 	low, high     float64      // bounds of scaled values
@@ -92,7 +93,8 @@ type Transform struct {
 // Auto chooses none if no |value| exceeds 2, since such data are already scaled, binary,
 // or tf-idf weights; common if the features share a range, as grey values do; standard
 // if features are few (up to DenseLimit, or dense) and not mostly zero; and minmax
-// otherwise. If some features have a meaningful scale (Scaled), it chooses none or
+// otherwise. Where it chooses standard, features with heavy tails go through asinh first, see
+// Asinh. If some features have a meaningful scale (Scaled), it chooses none or
 // standard, so that the other features get a comparable weight. Without examples, Auto
 // and all scales that need statistics become none.
 //
@@ -157,7 +159,17 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 			t.common, t.low, t.high = 1/m, -2, 2
 		}
 	case MinMax, Standard:
+		tails := t.auto && t.scale == Standard && s.asinh(scaled, s.densify())
 		t.fit(s, scaled)
+		if tails {
+			t.asinh = make([]Asinh, len(t.factor))
+			for k, f := range s.features {
+				if t.dense {
+					k = int(f.idx)
+				}
+				t.asinh[k] = f.asinh
+			}
+		}
 	}
 	t.clip()
 	t.prepare()
@@ -280,10 +292,10 @@ func (t *Transform) limit(j int, v float64, n *Clipped) float32 {
 	return float32(v)
 }
 
-// one returns (v − shift)·factor of feature j, or the limited difference if its
+// one returns (a(v) − shift)·factor of feature j, or the limited difference if its
 // scale is unknown.
-func (t *Transform) one(j int, v float32, shift, factor float64, n *Clipped) float32 {
-	d := float64(v) - shift
+func (t *Transform) one(j int, v float32, a Asinh, shift, factor float64, n *Clipped) float32 {
+	d := a.Of(float64(v)) - shift
 	if factor == 0 {
 		return float32(min(max(d, -1), 1))
 	}
@@ -301,7 +313,7 @@ func (t *Transform) shifted(x stream.Vec, clipped *Clipped) stream.Vec {
 	}
 	zeros := func(to int) {
 		for ; next < to; next++ {
-			val[next] = t.one(next, 0, t.shift[next], t.factor[next], clipped)
+			val[next] = t.one(next, 0, t.asinhOf(next), t.shift[next], t.factor[next], clipped)
 		}
 	}
 	k := 0
@@ -314,7 +326,7 @@ func (t *Transform) shifted(x stream.Vec, clipped *Clipped) stream.Vec {
 			continue
 		}
 		zeros(j)
-		val[j] = t.one(j, x.Val[k], t.shift[j], t.factor[j], clipped)
+		val[j] = t.one(j, x.Val[k], t.asinhOf(j), t.shift[j], t.factor[j], clipped)
 		next = max(next, j+1)
 	}
 	zeros(n)
@@ -332,7 +344,7 @@ func (t *Transform) shifted(x stream.Vec, clipped *Clipped) stream.Vec {
 		} else if gap := j - len(y.Val); gap > 0 {
 			y.Val = append(y.Val, make([]float32, gap)...)
 		}
-		y.Val = append(y.Val, t.one(j, x.Val[k], 0, 0, nil))
+		y.Val = append(y.Val, t.one(j, x.Val[k], Asinh{}, 0, 0, nil))
 	}
 	return y
 }
@@ -346,12 +358,12 @@ func (t *Transform) stretched(x stream.Vec, n *Clipped) stream.Vec {
 		if x.Idx != nil {
 			j = x.Idx[k]
 		}
-		factor := 0.0
+		factor, a := 0.0, Asinh{}
 		at, ok := slices.BinarySearch(t.idx[from:], j)
 		if from += at; ok {
-			factor = t.factor[from]
+			factor, a = t.factor[from], t.asinhOf(from)
 		}
-		y.Val[k] = t.one(int(j), v, 0, factor, n)
+		y.Val[k] = t.one(int(j), v, a, 0, factor, n)
 	}
 	return y
 }
@@ -472,6 +484,7 @@ func (t *Transform) Fields(f *state.Fields) {
 		t.running.fields(f)
 	}
 	t.clipFields(f)
+	AsinhFields(f, &t.asinh, len(t.factor), t.dense)
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("scale", t.check())
 	}

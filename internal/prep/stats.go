@@ -14,15 +14,16 @@ type stats struct {
 	dim      int // one more than the largest index seen
 	sparse   bool
 	features []feature // features listed at least once, by index
+	xs       []stream.Vec
 }
 
 type feature struct {
 	idx    int32
 	count  int     // number of values listed
 	lo, hi float64 // range of the values listed
-	sum    float64
-	mean   float64 // over all n
-	m2     float64 // Σ (v − mean)² over all n
+	asinh  Asinh
+	mean   float64 // over all n, of the values after asinh
+	m2     float64 // Σ (v − mean)² over all n, likewise
 }
 
 // span returns the range over all n examples.
@@ -33,16 +34,15 @@ func (f *feature) span(n int) (lo, hi float64) {
 	return f.lo, f.hi
 }
 
-// collect computes the statistics in two passes, each in the order of the examples.
+// collect computes the statistics in passes in the order of the examples.
 // Its memory is bounded by the number of listed values, whatever the indices.
 func collect(examples []*stream.Example, hash func(stream.Vec) stream.Vec) *stats {
-	s := &stats{n: len(examples)}
-	xs := make([]stream.Vec, len(examples))
+	s := &stats{n: len(examples), xs: make([]stream.Vec, len(examples))}
 	var seen []int32
 	longest := 0 // length of the longest dense vector
 	for i, e := range examples {
 		x := hash(e.X)
-		xs[i] = x
+		s.xs[i] = x
 		if x.Sparse() {
 			s.sparse = true
 			seen = append(seen, x.Idx...)
@@ -65,25 +65,34 @@ func collect(examples []*stream.Example, hash func(stream.Vec) stream.Vec) *stat
 		s.dim = int(j) + 1
 	}
 
-	s.visit(xs, func(f *feature, v float64) {
+	s.visit(s.xs, func(k int, v float64) {
+		f := &s.features[k]
 		f.count++
 		f.lo, f.hi = min(f.lo, v), max(f.hi, v)
-		f.sum += v
 	})
-	n := float64(s.n)
-	for k := range s.features {
-		f := &s.features[k]
-		f.mean = f.sum / n
-		f.m2 = float64(float64(s.n-f.count) * float64(f.mean*f.mean))
-	}
-	s.visit(xs, func(f *feature, v float64) {
-		d := v - f.mean
-		f.m2 += float64(d * d)
-	})
+	s.moments()
 	return s
 }
 
-func (s *stats) visit(xs []stream.Vec, do func(f *feature, v float64)) {
+// moments computes mean and m2.
+func (s *stats) moments() {
+	sums := make([]float64, len(s.features))
+	s.visit(s.xs, func(k int, v float64) { sums[k] += s.features[k].asinh.Of(v) })
+	for k := range s.features {
+		f := &s.features[k]
+		zeros, zero := float64(s.n-f.count), f.asinh.Of(0)
+		f.mean = (sums[k] + float64(zeros*zero)) / float64(s.n)
+		f.m2 = float64(zeros * float64((zero-f.mean)*(zero-f.mean)))
+	}
+	s.visit(s.xs, func(k int, v float64) {
+		f := &s.features[k]
+		d := f.asinh.Of(v) - f.mean
+		f.m2 += float64(d * d)
+	})
+}
+
+// visit calls do with the position in features and the value of everything listed in xs.
+func (s *stats) visit(xs []stream.Vec, do func(k int, v float64)) {
 	// If indices have no gaps, as usual, an index is its own position.
 	gapless := s.dim == len(s.features)
 	for _, x := range xs {
@@ -98,7 +107,7 @@ func (s *stats) visit(xs []stream.Vec, do func(f *feature, v float64)) {
 				at, _ := slices.BinarySearchFunc(s.features[from:], x.Idx[k], func(f feature, j int32) int { return int(f.idx) - int(j) })
 				from += at
 			}
-			do(&s.features[from], float64(v))
+			do(from, float64(v))
 		}
 	}
 }

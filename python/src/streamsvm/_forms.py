@@ -13,7 +13,7 @@ import numpy as np
 from . import _draws
 from ._fields import Fields, FormatError
 from ._rows import F32, F64, I64, Dense, Rows, Sparse
-from ._transform import Transform
+from ._transform import Asinh, Transform
 
 _ROOM = 1 << 22  # numbers of a temporary array
 _REST = b"streamsvm-rest-1\n"
@@ -461,7 +461,8 @@ class _Inputs:
             factor = np.where(size > 0, 1 / size, 1e-300)
         shift = np.zeros(len(most)) if self.wide else mean
         self.features = len(factor)
-        self._scale = Transform(0, "standard", not self.wide, np.arange(len(factor)), shift, factor, 0.0, -5.0, 5.0)
+        asinh = Asinh.read(f, len(factor))
+        self._scale = Transform(0, "standard", not self.wide, np.arange(len(factor)), shift, factor, 0.0, -5.0, 5.0, asinh)
 
     def read_waves(self, f: Fields) -> None:
         self._dim = f.integer("random_features", 0, 0 if self.wide else self.features)

@@ -14,6 +14,28 @@ _FLOAT32 = float(np.finfo(np.float32).max)
 _DENSE_LIMIT = 1024  # features up to which sparse vectors are made dense
 
 
+class Asinh:
+    """The features of n that v → asinh((v − center) / size) is for, by position."""
+
+    def __init__(self, at: I64, center: F64, size: F64, n: int):
+        self.center, self.size = np.zeros(n), np.zeros(n)
+        self.center[at], self.size[at] = center, size
+
+    @staticmethod
+    def read(f: Fields, n: int) -> Asinh | None:
+        if not f.next("asinh"):
+            return None
+        at, center, size = f.ints("asinh"), f.floats("asinh_center"), f.floats("asinh_size")
+        if not len(at) == len(center) == len(size) or (at < 0).any() or (at >= n).any() or not (size > 0).all():
+            raise f.fail("asinh: features, centers and sizes do not go together")
+        return Asinh(at, center, size, n)
+
+    def of(self, v: F64, position: I64) -> F64:
+        size = self.size[position]
+        mapped = np.arcsinh((v - self.center[position]) / np.where(size > 0, size, 1))
+        return np.where(size > 0, mapped, v)
+
+
 @dataclass(frozen=True)
 class Transform:
     hash: int
@@ -25,6 +47,7 @@ class Transform:
     common: float
     low: float
     high: float
+    asinh: Asinh | None = None
 
     @staticmethod
     def read(f: Fields) -> Transform:
@@ -43,13 +66,14 @@ class Transform:
         low, high = -1e15, 1e15
         if f.next("clip_low"):
             low, high = f.number("clip_low"), f.number("clip_high")
+        asinh = Asinh.read(f, len(factor))
         if fill:
             index = np.arange(len(factor))
         else:
             shift = np.zeros(len(factor))
         if not len(index) == len(shift) == len(factor) or (np.diff(index) <= 0).any() or not low < high:
             raise f.fail("index: indices, shifts and factors do not go together")
-        return Transform(hash_dim, scale, fill, index, shift, factor, common, low, high)
+        return Transform(hash_dim, scale, fill, index, shift, factor, common, low, high, asinh)
 
     def apply(self, x: Rows) -> Rows:
         if self.hash:
@@ -61,8 +85,8 @@ class Transform:
         if self.fill:
             return self._shifted(x)
         if isinstance(x, Dense):
-            return Dense(self._one(x.x, 0, self._factors(np.arange(x.dim))))
-        return Sparse(x.ptr, x.idx, self._one(x.val, 0, self._factors(x.idx)), x.dim)
+            return Dense(self._one(x.x, np.arange(x.dim)))
+        return Sparse(x.ptr, x.idx, self._one(x.val, x.idx), x.dim)
 
     def _hashed(self, x: Rows) -> Rows:
         s = x.sparse()
@@ -84,22 +108,23 @@ class Transform:
         y = (values * np.float64(c)).clip(self.low, self.high).astype(np.float32)
         return Dense(y) if isinstance(x, Dense) else Sparse(x.ptr, x.idx, y, x.dim)
 
-    def _factors(self, features: I64) -> F64:
-        """The factor of each feature, 0 if it has none."""
-        if not len(self.index):
-            return np.zeros(len(features))
-        at = np.minimum(np.searchsorted(self.index, features), len(self.index) - 1)
-        return np.where(self.index[at] == features, self.factor[at], 0)
-
-    def _one(self, v: F32, shift: F64 | float, factor: F64) -> F32:
-        d = v - np.float64(shift)
+    def _one(self, v: F32, features: I64) -> F32:
+        """The scaled values of features."""
+        d, factor = v.astype(np.float64), np.zeros(len(features))
+        if len(self.index):
+            at = np.minimum(np.searchsorted(self.index, features), len(self.index) - 1)
+            known = self.index[at] == features
+            factor = np.where(known, self.factor[at], 0)
+            if self.asinh:
+                d = np.where(known, self.asinh.of(d, at), d)
+            d -= np.where(known, self.shift[at], 0)
         with np.errstate(over="ignore"):
             y = np.where(factor == 0, d.clip(-1, 1), (d * factor).clip(self.low, self.high))
         return y.astype(np.float32)
 
     def _shifted(self, x: Rows) -> Rows:
         n = len(self.factor)
-        known = self._one(x.take(np.arange(n)), self.shift, self.factor)
+        known = self._one(x.take(np.arange(n)), np.arange(n))
         if x.dim <= n:
             return Dense(known)
         if isinstance(x, Dense) or x.dim <= _DENSE_LIMIT:
