@@ -118,9 +118,15 @@ func fitAsinh(xs []float64, centred bool) Asinh {
 	return best
 }
 
-// asinh fits a map to each feature that is not in scaled, and sets mean and m2 to those of the
-// mapped values. It reports whether there is any map.
-func (s *stats) asinh(scaled []bool, centred bool) bool {
+// asinh fits maps for a scale that Auto chose, and reports whether there is any.
+func (s *stats) asinh(scale string, scaled []bool) bool {
+	centred := s.densify()
+	return (scale == Standard || scale == None && (centred || slices.Contains(scaled, true))) && s.fitAsinh(scaled, centred)
+}
+
+// fitAsinh fits a map to each feature that is not in scaled, and sets mean and m2 to those of
+// the mapped values. It reports whether there is any map.
+func (s *stats) fitAsinh(scaled []bool, centred bool) bool {
 	var sample []stream.Vec
 	for i := 0; i < s.n; i += (s.n + asinhSample - 1) / asinhSample {
 		sample = append(sample, s.xs[i])
@@ -146,11 +152,40 @@ func (s *stats) asinh(scaled []bool, centred bool) bool {
 	return found
 }
 
+// withoutAsinh says by index which features have no map.
+func (s *stats) withoutAsinh() []bool {
+	list := make([]bool, s.dim)
+	for _, f := range s.features {
+		list[f.idx] = f.asinh.Size == 0
+	}
+	return list
+}
+
+// mapTails takes over the maps. If keep is set, a mapped feature gets the range that it had.
+func (t *Transform) mapTails(s *stats, keep bool) {
+	t.asinh = make([]Asinh, len(t.factor))
+	for k, f := range s.features {
+		if t.dense {
+			k = int(f.idx)
+		}
+		t.asinh[k] = f.asinh
+		if !keep || f.asinh.Size == 0 {
+			continue
+		}
+		lo, hi := f.span(s.n)
+		a, b := f.asinh.Of(lo), f.asinh.Of(hi)
+		t.factor[k] = (hi - lo) / (b - a)
+		if t.dense {
+			t.shift[k] = a - lo/t.factor[k]
+		}
+	}
+}
+
 // FitAsinh returns the maps of all features by index, or nil if no feature that is not in
 // scaled has heavy tails. They map 0 to 0 if centred is not set.
 func FitAsinh(examples []*stream.Example, scaled []bool, centred bool) []Asinh {
 	s := collect(examples, func(x stream.Vec) stream.Vec { return x })
-	if !s.asinh(scaled, centred) {
+	if !s.fitAsinh(scaled, centred) {
 		return nil
 	}
 	list := make([]Asinh, s.dim)

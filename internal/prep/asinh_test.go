@@ -3,6 +3,7 @@ package prep
 import (
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
@@ -97,6 +98,38 @@ func TestAsinh(t *testing.T) {
 		if y := tr.one(j, float32(v), tr.asinhOf(j), tr.shift[j], tr.factor[j], nil); math.Abs(float64(y)) > 1e-3 {
 			t.Errorf("%s: %g becomes %g", kinds[j].name, v, y)
 		}
+	}
+}
+
+// TestAsinhOfScaledData: where Auto scales nothing, a feature with heavy tails keeps its range,
+// and the others their values.
+func TestAsinhOfScaledData(t *testing.T) {
+	r := rng.New(3, "asinh")
+	xs := make([]stream.Vec, 500)
+	for i := range xs {
+		xs[i].Val = []float32{float32(r.Float64()), min(1, float32(.01*math.Exp(1.5*r.NormFloat64()))), float32(r.IntN(50) / 49)}
+	}
+	tr := fit(t, Auto, xs...)
+	if tr.asinh == nil || tr.asinh[1].Size == 0 || tr.asinh[0].Size+tr.asinh[2].Size > 0 {
+		t.Fatalf("%v: %+v", tr, tr.asinh)
+	}
+	lo, hi, below := float32(9), float32(-9), 0
+	for _, x := range xs {
+		y := tr.Apply(x)
+		if y.Val[0] != x.Val[0] || y.Val[2] != x.Val[2] {
+			t.Fatalf("%v becomes %v", x, y)
+		}
+		lo, hi = min(lo, y.Val[1]), max(hi, y.Val[1])
+		if y.Val[1] < .2 {
+			below++
+		}
+	}
+	before := column(xs, 1)
+	if a, b := slices.Min(before), slices.Max(before); math.Abs(float64(lo)-a) > 1e-6 || math.Abs(float64(hi)-b) > 1e-6 {
+		t.Errorf("from [%g,%g] to [%g,%g]", a, b, lo, hi)
+	}
+	if below > 250 {
+		t.Errorf("%d of 500 are below .2", below)
 	}
 }
 

@@ -94,7 +94,8 @@ type Transform struct {
 // or tf-idf weights; common if the features share a range, as grey values do; standard
 // if features are few (up to DenseLimit, or dense) and not mostly zero; and minmax
 // otherwise. Where it chooses standard, features with heavy tails go through asinh first, see
-// Asinh. If some features have a meaningful scale (Scaled), it chooses none or
+// Asinh; where it chooses none and they are dense, they go through asinh and keep their range,
+// and the scale is standard with all others unchanged. If some features have a meaningful scale (Scaled), it chooses none or
 // standard, so that the other features get a comparable weight. Without examples, Auto
 // and all scales that need statistics become none.
 //
@@ -152,6 +153,10 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 			t.scale = Standard
 		}
 	}
+	tails, as := t.auto && s.asinh(t.scale, scaled), t.scale
+	if tails && t.scale == None { // other features remain as they are
+		t.scale, scaled = Standard, s.withoutAsinh()
+	}
 	switch t.scale {
 	case Common:
 		t.common = 1
@@ -159,17 +164,10 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 			t.common, t.low, t.high = 1/m, -2, 2
 		}
 	case MinMax, Standard:
-		tails := t.auto && t.scale == Standard && s.asinh(scaled, s.densify())
 		t.fit(s, scaled)
-		if tails {
-			t.asinh = make([]Asinh, len(t.factor))
-			for k, f := range s.features {
-				if t.dense {
-					k = int(f.idx)
-				}
-				t.asinh[k] = f.asinh
-			}
-		}
+	}
+	if tails {
+		t.mapTails(s, as == None)
 	}
 	t.clip()
 	t.prepare()
