@@ -103,7 +103,7 @@ func (e *encoder) set(j int, v float32) {
 type step struct {
 	i, at int // the field and its first feature
 	field *Field
-	kind  Kind // of usual values; Other if there are none
+	kind  Kind // of usual values
 	way   way
 	// low and high are the range of usual numbers.
 	low, high float64
@@ -113,7 +113,8 @@ type step struct {
 type way uint8
 
 const (
-	asNumber way = iota
+	unusual way = iota // by the general method
+	asNumber
 	asTruth
 	asCategory
 	asHash
@@ -121,12 +122,12 @@ const (
 
 // step returns the step of field i.
 func (f *Field) step(i int) step {
-	st := step{i: i, at: f.at, field: f, kind: Other, low: math.Inf(-1), high: math.Inf(1)}
+	st := step{i: i, at: f.at, field: f, low: math.Inf(-1), high: math.Inf(1)}
 	if len(f.Range) == 2 {
 		st.low, st.high = f.Range[0], f.Range[1]
 	}
 	switch {
-	case f.Type == Numeric && f.Clip == nil && f.Transform == "":
+	case f.Type == Numeric && f.Clip == nil && f.Transform == "" && !slices.ContainsFunc(f.nulls, func(v float64) bool { return v >= st.low && v <= st.high }):
 		st.kind, st.way = Number, asNumber
 	case f.Type == Boolean:
 		st.kind, st.way = Bool, asTruth
@@ -138,10 +139,40 @@ func (f *Field) step(i int) step {
 	return st
 }
 
+// null reports whether c stands for no value.
+func (f *Field) null(c *Cell) bool {
+	if f.Nulls == nil {
+		return false
+	}
+	v := c.Num
+	switch c.Kind {
+	case Text:
+		d, ok := decimal(c.Text)
+		if !ok {
+			return slices.Contains(f.Nulls, string(c.Text))
+		}
+		v = d
+	case Number:
+	default:
+		return false
+	}
+	return slices.Contains(f.nulls, v)
+}
+
+// NullNumbers returns those of Nulls that are numbers.
+func (f *Field) NullNumbers() (list []float64) {
+	for _, text := range f.Nulls {
+		if v, ok := decimal([]byte(text)); ok {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
 var errMissing = errors.New("missing")
 
 func (e *encoder) field(i int, f *Field, c *Cell) error {
-	if c.Kind > Null {
+	if c.Kind > Null && !f.null(c) {
 		err := e.value(i, f, c)
 		if err == nil {
 			return nil

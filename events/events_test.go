@@ -207,6 +207,83 @@ func TestInferCodes(t *testing.T) {
 	}
 }
 
+// TestInferNulls: what stands for no value beside numbers and times, in texts and in numbers.
+func TestInferNulls(t *testing.T) {
+	at := func(i int) Cell { return Cell{Kind: Text, Text: fmt.Appendf(nil, "2026-01-02T03:04:%02dZ", i%60)} }
+	number := func(v float64) Cell { return Cell{Kind: Number, Num: v} }
+	text := func(s string) Cell { return Cell{Kind: Text, Text: []byte(s)} }
+	other := func(of, other func(i int) Cell, every int) func(i int) Cell {
+		return func(i int) Cell {
+			if i%every == 0 {
+				return other(i)
+			}
+			return of(i)
+		}
+	}
+	small, id := func(i int) Cell { return number(float64(i%37) / 4) }, func(i int) Cell { return text(fmt.Sprint("x", i)) }
+	decimals := func(i int) Cell { return text(fmt.Sprint(float64(i%37) / 4)) }
+	always := func(c Cell) func(int) Cell { return func(int) Cell { return c } }
+	tests := map[string]struct {
+		cell  func(i int) Cell
+		want  Type
+		nulls []string
+	}{
+		"a text among numbers":     {other(small, always(text("n/A")), 4), Numeric, []string{"n/A"}},
+		"once":                     {other(small, always(text("null")), 400), Numeric, []string{"null"}},
+		"two texts among decimals": {other(other(decimals, always(text("")), 3), always(text("-")), 5), Numeric, []string{"", "-"}},
+		"a code":                   {other(small, always(text("ERR 7")), 10), Numeric, []string{"ERR 7"}},
+		"a code among decimals":    {other(decimals, always(text("ERR 7")), 10), Categorical, nil},
+		"an unusual text, once":    {other(small, always(text("ERR 7")), 400), Numeric, nil},
+		"most are codes":           {other(always(text("ERR 7")), small, 3), Categorical, nil},
+		"texts":                    {other(small, id, 10), Categorical, nil},
+		"a time that never was":    {other(at, always(text("none")), 3), Timestamp, []string{"none"}},
+		"all are none":             {always(text("N/A")), Categorical, nil},
+		"-999":                     {other(small, always(number(-999)), 10), Numeric, []string{"-999"}},
+		"-99 and 9999":             {other(other(small, always(number(-99)), 10), always(number(9999)), 7), Numeric, []string{"-99", "9999"}},
+		"as texts":                 {other(other(decimals, always(text("-99")), 10), always(text("NA")), 7), Numeric, []string{"-99", "NA"}},
+		"too near":                 {other(func(i int) Cell { return number(float64(i % 60)) }, always(number(99)), 10), Numeric, nil},
+		"too rare":                 {other(small, always(number(-999)), 100), Numeric, nil},
+		"another number":           {other(small, always(number(-500)), 10), Numeric, nil},
+		"few values":               {other(func(i int) Cell { return number(float64(i % 3)) }, always(number(-999)), 10), Numeric, nil},
+	}
+	for name, tt := range tests {
+		var list [][]NamedCell
+		for i := range 400 {
+			list = append(list, []NamedCell{{Name: "a", Cell: tt.cell(i)}, {Name: "b", Cell: number(float64(i % 7))}})
+		}
+		s, err := Infer(list, Spec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &s.Fields[0]
+		if f.Type != tt.want || !slices.Equal(f.Nulls, tt.nulls) {
+			t.Errorf("%s: %s, nulls %q", name, f.Type, f.Nulls)
+			continue
+		}
+		if tt.nulls == nil {
+			continue
+		}
+		if !f.MissingIndicator[0] || f.Type == Numeric && (f.Range[0] != 0 || f.Range[1] != 9) {
+			t.Errorf("%s: indicators %v, range %v", name, f.MissingIndicator, f.Range)
+		}
+		again, err := Parse(s.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*Schema{s, again} {
+			for i := range list {
+				c := list[i][0].Cell
+				got, err := s.Encode(&Row{Cells: []Cell{c, number(1)}}, nil)
+				want, _ := s.Encode(&Row{Cells: []Cell{{Kind: Null}, number(1)}}, nil)
+				null := slices.Contains(tt.nulls, string(c.Text)) || c.Kind == Number && slices.Contains(tt.nulls, fmt.Sprint(c.Num))
+				if err != nil || slices.Equal(got.Val, want.Val) != null {
+					t.Fatalf("%s: event %d: %v, missing %v, %v", name, i, got.Val, want.Val, err)
+				}
+			}
+		}
+	}
+}
+
 func TestEncode(t *testing.T) {
 	s, err := Infer(sample(1000), Spec{Features: map[string]Field{
 		"amount": {Type: Numeric, Transform: "log1p", Clip: []float64{0, 1000}}, "country": {Type: Categorical}, "vip": {Type: Boolean},
@@ -281,6 +358,13 @@ func TestRefused(t *testing.T) {
 		{Spec{}, NamedCell{Name: "when", Cell: text("yesterday")}, stream.ReasonType},
 		{Spec{}, NamedCell{Name: "tags", Cell: num(1)}, stream.ReasonType},
 		{Spec{}, NamedCell{Name: "made_at", Cell: num(1e300)}, stream.ReasonType},
+		{Spec{}, NamedCell{Name: "when", Cell: Cell{Kind: Other}}, stream.ReasonType},
+		{Spec{}, NamedCell{Name: "tags", Cell: Cell{Kind: Other}}, stream.ReasonType},
+		{Spec{}, NamedCell{Name: "pair", Cell: Cell{Kind: Other}}, stream.ReasonType},
+		{Spec{Features: map[string]Field{"amount": {Type: Numeric, Clip: []float64{0, 9}}}}, NamedCell{Name: "amount", Cell: Cell{Kind: Other}}, stream.ReasonType},
+		{Spec{Features: map[string]Field{"amount": {Type: Numeric, Nulls: []string{"n/a", "3"}}}}, NamedCell{Name: "amount", Cell: text("a")}, stream.ReasonType},
+		{Spec{Features: map[string]Field{"amount": {Type: Numeric, Nulls: []string{"n/a", "3"}}}}, NamedCell{Name: "amount", Cell: text("3.0")}, ""},
+		{Spec{Missing: Refuse, Features: map[string]Field{"amount": {Type: Numeric, Nulls: []string{"n/a", "3"}}}}, NamedCell{Name: "amount", Cell: text("n/a")}, stream.ReasonMissing},
 	} {
 		s, err := Infer(sample(1000), c.spec)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -59,8 +60,13 @@ const (
 	// For merchants, for example: more categories than this, and most events in categories
 	// too rare for their own features. Collisions would cost more than sparse vectors do.
 	rareDistinct = 256
+	mostNulls    = 8  // texts beside numbers
+	leastFarOff  = 50 // values
 	rareHash     = 1 << 14
 )
+
+// nullTexts stand for no value in a field of numbers or times, in small or capital letters.
+var nullTexts = []string{"", "?", "-", "--", "na", "n/a", "nan", "null", "nil", "none", "unknown", "missing", "undefined"}
 
 // Check returns an error if a specification is invalid.
 func (s *Spec) Check() error {
@@ -217,6 +223,8 @@ func (c *column) mostly(n int) bool { return float64(n) >= most*float64(c.n) }
 func (c *column) choose(f *Field) {
 	f.Type = Ignore
 	texts := c.kinds[Text]
+	nulls, n := c.nulls()
+	others := &column{n: c.n - n} // without the nulls
 	switch {
 	case c.n == 0:
 		f.Note = "it is always null"
@@ -224,12 +232,14 @@ func (c *column) choose(f *Field) {
 		f.Type = Boolean
 	case c.mostly(c.kinds[Time]):
 		f.Type = Timestamp
-	case c.mostly(c.kinds[Number]):
-		c.number(f)
-	case c.mostly(c.times):
-		f.Type, f.Note = Timestamp, "its texts are times"
-	case c.mostly(c.decimal):
-		f.Type, f.Note = Numeric, "its texts are numbers"
+	case c.numbers != nil && others.mostly(c.kinds[Number]):
+		if c.number(f); f.Type == Numeric || f.Type == Timestamp {
+			f.Nulls = append(nulls, f.Nulls...)
+		}
+	case c.times > 0 && others.mostly(c.times):
+		f.Type, f.Note, f.Nulls = Timestamp, "its texts are times", nulls
+	case c.decimal > 0 && others.mostly(c.decimal):
+		f.Type, f.Note, f.Nulls = Numeric, "its texts are numbers", append(nulls, c.farOff()...)
 	case c.mostly(c.truths):
 		f.Type = Boolean
 	case c.mostly(texts):
@@ -241,6 +251,7 @@ func (c *column) choose(f *Field) {
 	default:
 		f.Type, f.Note = Categorical, "its values are of different types"
 	}
+	slices.Sort(f.Nulls)
 }
 
 // number chooses the type of a column of numbers. Whole numbers are categories if the name
@@ -268,7 +279,65 @@ func (c *column) number(f *Field) {
 			c.texts[string(text)]++
 		}
 		c.category(f, c.n)
+	default:
+		f.Nulls = c.farOff()
 	}
+}
+
+// nulls returns the texts that stand for no value in a field of numbers or times, and how often
+// they occur: those of nullTexts or, where most values are numbers and not texts, a few others.
+func (c *column) nulls() (list []string, n int) {
+	usual, recur := true, true
+	for text, k := range c.texts {
+		_, number := decimal([]byte(text))
+		if _, time := parseTime([]byte(text)); number || time {
+			continue
+		}
+		list, n, recur = append(list, text), n+k, recur && k >= defaultMin
+		usual = usual && slices.Contains(nullTexts, strings.ToLower(strings.TrimSpace(text)))
+	}
+	if !usual && (!recur || len(list) > mostNulls || 2*c.kinds[Number] < c.n) {
+		return nil, 0
+	}
+	slices.Sort(list)
+	return list, n
+}
+
+// farOff returns up to two numbers that stand for no value, such as -999 and 9999: they recur,
+// have no digit but 9, and are farther from all others than these are from one another.
+func (c *column) farOff() (list []string) {
+	var vs []float64
+	for i := range c.all {
+		if v, err := number(&Field{Type: Numeric}, &c.all[i]); err == nil {
+			vs = append(vs, v)
+		}
+	}
+	slices.Sort(vs)
+	for range 2 {
+		n := len(vs)
+		if n < leastFarOff {
+			return list
+		}
+		below, _ := slices.BinarySearch(vs, math.Nextafter(vs[0], math.Inf(1)))
+		above, _ := slices.BinarySearch(vs, vs[n-1])
+		switch least := max(defaultMin, n/200); {
+		case below >= least && below < n && apart(vs[below:], vs[0]):
+			list, vs = append(list, strconv.FormatFloat(vs[0], 'g', -1, 64)), vs[below:]
+		case n-above >= least && above > 0 && apart(vs[:above], vs[n-1]):
+			list, vs = append(list, strconv.FormatFloat(vs[n-1], 'g', -1, 64)), vs[:above]
+		default:
+			return list
+		}
+	}
+	return list
+}
+
+// apart reports whether v has no digit but 9 and is farther from the sorted numbers vs, ten
+// different ones or more, than these are from one another.
+func apart(vs []float64, v float64) bool {
+	span := vs[len(vs)-1] - vs[0]
+	digits := strings.TrimPrefix(strconv.FormatFloat(v, 'f', -1, 64), "-")
+	return strings.Trim(digits, "9") == "" && min(math.Abs(v-vs[0]), math.Abs(v-vs[len(vs)-1])) > span && len(slices.Compact(slices.Clone(vs))) >= 10
 }
 
 // codeName reports whether whole numbers in a field with this name are names of things: id,
@@ -408,6 +477,7 @@ func (c *column) frequent(least int) []string {
 // complete infers the settings that f leaves open, from the given number of events.
 func (c *column) complete(f *Field, events int) {
 	missing := events - c.n
+	f.nulls = f.NullNumbers()
 	switch f.Type {
 	case Ignore:
 		return
@@ -418,7 +488,7 @@ func (c *column) complete(f *Field, events int) {
 				if v, ok := truth(&c.all[i]); ok {
 					vs = append(vs, float64(v))
 				}
-			} else if v, err := number(f, &c.all[i]); err == nil {
+			} else if v, err := number(f, &c.all[i]); err == nil && !f.null(&c.all[i]) {
 				vs = append(vs, v)
 			}
 		}
@@ -435,7 +505,7 @@ func (c *column) complete(f *Field, events int) {
 		if f.Parts == nil {
 			f.Parts = []string{"hour", "weekday"}
 		}
-		f.MissingIndicator = []bool{missing > 0}
+		f.MissingIndicator = []bool{missing > 0 || f.Nulls != nil}
 	case HashedText:
 		f.Hash = cmp.Or(f.Hash, textHash)
 	}

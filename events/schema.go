@@ -46,6 +46,8 @@ const (
 type Field struct {
 	Name string `json:"name" yaml:"-"`
 	Type Type   `json:"type" yaml:"type"`
+	// Nulls are values of a number or a time that stand for none, as texts: "N/A", "-999".
+	Nulls []string `json:"nulls,omitempty" yaml:"nulls,omitempty,flow"`
 	// Transform of a number v: "", or "log1p", which is ln(1+|v|) with the sign of v.
 	Transform string `json:"transform,omitempty" yaml:"transform,omitempty"`
 	// Clip, if not empty, holds the bounds of a number, before Transform.
@@ -84,6 +86,7 @@ type Field struct {
 	Note string `json:"-" yaml:"-"`
 
 	at         int            // first feature
+	nulls      []float64      // Nulls that are numbers
 	categories map[string]int // index into Categories; nil if there are few
 }
 
@@ -284,6 +287,7 @@ func (s *Schema) place() error {
 		if err := f.learned(); err != nil {
 			return fmt.Errorf("field %q: %w", f.Name, err)
 		}
+		f.nulls = f.NullNumbers()
 		f.at = s.dim
 		if s.dim += f.width(); s.dim > math.MaxInt32 {
 			return errors.New("too many features")
@@ -332,6 +336,7 @@ func (f *Field) check() error {
 		return nil
 	}
 	err := errors.Join(
+		of(f.Nulls != nil, "nulls", Numeric, Timestamp),
 		of(f.Transform != "", "transform", Numeric, Array),
 		of(f.Clip != nil, "clip", Numeric, Array),
 		of(f.Max != 0, "max", Categorical, Tags), of(f.MinCount != 0, "min-count", Categorical, Tags),

@@ -320,15 +320,15 @@ type events struct {
 // schemas are such as people write, with all that a field may say.
 var schemas = []struct{ name, schema string }{
 	{"every type", `{"label":"y","id":"id","fields":[
-		{"name":"a","type":"numeric","means":[1.5],"gaps":[true]},
+		{"name":"a","type":"numeric","nulls":["x","1000","-2.50"],"means":[1.5],"gaps":[true]},
 		{"name":"b","type":"boolean","means":[0.25],"gaps":[false]},
 		{"name":"c","type":"categorical","categories":["12.5","1e+06","DE","FR","true"],"gaps":[true]},
 		{"name":"d.e","type":"categorical","hash":8,"gaps":[true]},
 		{"name":"d.f.g","type":"numeric","transform":"log1p","means":[0],"gaps":[false]},
 		{"name":"h","type":"tags","categories":["x","y"],"gaps":[false]},
 		{"name":"i","type":"tags","hash":4,"gaps":[true]},
-		{"name":"j","type":"time","parts":["hour","weekday"],"gaps":[true]},
-		{"name":"k","type":"time","unit":"s","parts":["weekday"],"gaps":[false]},
+		{"name":"j","type":"time","nulls":["yesterday"],"parts":["hour","weekday"],"gaps":[true]},
+		{"name":"k","type":"time","nulls":["0"],"unit":"s","parts":["weekday"],"gaps":[false]},
 		{"name":"l","type":"text","hash":16},
 		{"name":"m","type":"array","means":[1,2,3],"gaps":[true,false,true]},
 		{"name":"n","type":"numeric","clip":[-2,5],"means":[0],"gaps":[false]},

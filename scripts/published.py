@@ -232,7 +232,7 @@ def compare(of):
 
 def least_loss(of):
     """The single learner with the least log loss."""
-    return min((l for l in of if l != OURS and of[l]["common"]), key=lambda l: of[l]["common"]["log_loss"], default=None)
+    return min((l for l in of if l != OURS and of[l]["common"] and of[l]["common"]["log_loss"] is not None), key=lambda l: of[l]["common"]["log_loss"], default=None)
 
 
 def short(v):

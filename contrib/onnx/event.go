@@ -155,7 +155,7 @@ func (e *encoder) count(x ref) ref { return e.sum(e.cast(x, typeDouble)) }
 func (e *encoder) field(f *events.Field) ([]ref, error) {
 	switch f.Type {
 	case events.Numeric:
-		return e.fill(f, e.number(f, e.take(f, "double", 1))), nil
+		return e.fill(f, e.number(f, e.given(f))), nil
 	case events.Boolean:
 		x := e.take(f, "double", 1)
 		fits := e.op("Or", e.op("Or", e.op("Equal", x, e.scalar(0)), e.op("Equal", x, e.scalar(1))), e.op("IsNaN", x))
@@ -176,13 +176,22 @@ func (e *encoder) field(f *events.Field) ([]ref, error) {
 		}
 		return e.category(f, x), nil
 	case events.Timestamp:
-		return e.time(f, e.take(f, "double", 1)), nil
+		return e.time(f, e.given(f)), nil
 	case events.HashedText:
 		return []ref{e.words(f, e.take(f, "string", 1))}, nil
 	case events.Tags:
 		return nil, refuse("field %s is a list of categories, of any length", f.Name)
 	}
 	return nil, refuse("field %s is of type %s", f.Name, f.Type)
+}
+
+// given returns the numbers of a field, with NaN for those that stand for no value.
+func (e *encoder) given(f *events.Field) ref {
+	x := e.take(f, "double", 1)
+	for _, v := range f.NullNumbers() {
+		x = e.op("Where", e.op("Equal", x, e.scalar(v)), e.scalar(math.NaN()), x)
+	}
+	return x
 }
 
 // number returns the transformed numbers of x, rounded to 32 bits.

@@ -557,7 +557,7 @@ var eventSchemas = map[string]string{
 		{"name":"value","type":"numeric","transform":"log1p","clip":[-5,900],"means":[1.5],"gaps":[true]},
 		{"name":"vip","type":"boolean","means":[0.25],"gaps":[true]}]}`,
 	"full": `{"label":"y","invalid":"missing","fields":[
-		{"name":"amount","type":"numeric","means":[2.5],"gaps":[true]},
+		{"name":"amount","type":"numeric","nulls":["-999"],"means":[2.5],"gaps":[true]},
 		{"name":"country","type":"categorical","unknown":"zero","categories":["BR","DE","FR"],"gaps":[true]},
 		{"name":"list","type":"array","means":[0.5,-1,2],"gaps":[true,false,true]},
 		{"name":"merchant","type":"categorical","hash":16,"gaps":[true]},
@@ -595,6 +595,9 @@ func drawn(r *rand.Rand, odd float64) map[string]any {
 		}
 	}
 	e["message"] = text
+	if r.IntN(8) == 0 {
+		e["amount"] = -999
+	}
 	for _, k := range []string{"amount", "value", "vip", "country", "merchant", "message", "list", "when", "seen"} {
 		if r.Float64() < odd {
 			delete(e, k)

@@ -98,12 +98,16 @@ def _milliseconds(v: datetime.date) -> float:
     return float((v - _EPOCH) // datetime.timedelta(milliseconds=1))
 
 
+def _decimal(text: str) -> float | None:
+    return float(text) if len(text) <= 64 and _DECIMAL.fullmatch(text) else None
+
+
 def _number(v: Any) -> float:
     v = _plain(v)
     if isinstance(v, str):
-        if len(v) > 64 or not _DECIMAL.fullmatch(v):
+        if (number := _decimal(v)) is None:
             raise _Wrong("")
-        return float(v)
+        return number
     if isinstance(v, datetime.date):
         return _milliseconds(v)
     if not isinstance(v, (float, int)):
@@ -224,6 +228,8 @@ class _Field:
 
         self.name = str(d["name"])
         self.type = str(d["type"])
+        self.nulls: list[str] = d.get("nulls", [])
+        self._null_numbers = [v for v in map(_decimal, self.nulls) if v is not None]
         self.transform = d.get("transform", "")
         self.clip = [float(v) for v in d["clip"]] if d.get("clip") else None
         self.hash = int(d.get("hash", 0))
@@ -274,6 +280,8 @@ class _Field:
 
     def encode(self, out: _Output, cells: list[Any]) -> None:
         """Encodes the field of each event. Cells are None where there is no value."""
+        if self.nulls:
+            cells = [None if self._null(c) else c for c in cells]
         rows = np.array([i for i, c in enumerate(cells) if c is not None], np.int64)
         if len(rows) == len(cells):
             missing = self._encode(out, rows, cells)
@@ -295,6 +303,14 @@ class _Field:
                 out.set(missing, at + self.width - 1, _HALF)
             elif self.type == "categorical" and not self.hash:  # none was missing before
                 out.set(missing, at + len(self.categories), _HALF)
+
+    def _null(self, cell: Any) -> bool:
+        """Whether a value stands for none."""
+        cell = _plain(cell)
+        if isinstance(cell, str):
+            v = _decimal(cell)
+            return cell in self.nulls if v is None else v in self._null_numbers
+        return isinstance(cell, (int, float)) and not isinstance(cell, bool) and cell in self._null_numbers
 
     def _wrong(self, row: int, cell: Any, e: _Wrong) -> bool:
         """Whether an invalid value is taken as missing; otherwise it is an error."""
