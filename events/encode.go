@@ -145,18 +145,13 @@ func (f *Field) null(c *Cell) bool {
 		return false
 	}
 	v := c.Num
-	switch c.Kind {
-	case Text:
-		d, ok := decimal(c.Text)
-		if !ok {
+	if c.Kind == Text {
+		var ok bool
+		if v, ok = decimal(c.Text); !ok {
 			return slices.Contains(f.Nulls, string(c.Text))
 		}
-		v = d
-	case Number:
-	default:
-		return false
 	}
-	return slices.Contains(f.nulls, v)
+	return (c.Kind == Text || c.Kind == Number) && slices.Contains(f.nulls, v)
 }
 
 // NullNumbers returns those of Nulls that are numbers.

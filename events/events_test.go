@@ -238,6 +238,8 @@ func TestInferNulls(t *testing.T) {
 		"texts":                    {other(small, id, 10), Categorical, nil},
 		"a time that never was":    {other(at, always(text("none")), 3), Timestamp, []string{"none"}},
 		"all are none":             {always(text("N/A")), Categorical, nil},
+		"0 and -1 for no time":     {other(other(func(i int) Cell { return number(1.7e9 + float64(i)) }, always(number(0)), 4), always(number(-1)), 9), Timestamp, []string{"-1", "0"}},
+		"a number at 0":            {other(func(i int) Cell { return number(float64(20 + i%37)) }, always(number(0)), 4), Numeric, nil},
 		"-999":                     {other(small, always(number(-999)), 10), Numeric, []string{"-999"}},
 		"-99 and 9999":             {other(other(small, always(number(-99)), 10), always(number(9999)), 7), Numeric, []string{"-99", "9999"}},
 		"as texts":                 {other(other(decimals, always(text("-99")), 10), always(text("NA")), 7), Numeric, []string{"-99", "NA"}},
@@ -249,7 +251,7 @@ func TestInferNulls(t *testing.T) {
 	for name, tt := range tests {
 		var list [][]NamedCell
 		for i := range 400 {
-			list = append(list, []NamedCell{{Name: "a", Cell: tt.cell(i)}, {Name: "b", Cell: number(float64(i % 7))}})
+			list = append(list, []NamedCell{{Name: "a_at", Cell: tt.cell(i)}, {Name: "b", Cell: number(float64(i % 7))}})
 		}
 		s, err := Infer(list, Spec{})
 		if err != nil {

@@ -265,13 +265,22 @@ func (c *column) number(f *Field) {
 		distinct = distinct && (i == 0 || v != sorted[i-1])
 	}
 	n, first, last := len(sorted), sorted[0], sorted[len(sorted)-1]
+	var never []string // numbers up to 0 in the place of a time
+	if k, _ := slices.BinarySearch(sorted, math.SmallestNonzeroFloat64); whole && timeName(f.Name) && 2*k < n {
+		for _, v := range slices.Compact(slices.Clone(sorted[:k])) {
+			never = append(never, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+		if len(never) <= 2 { // such as 0 and -1
+			first = sorted[k]
+		}
+	}
 	switch {
 	case whole && distinct && (n >= leastIDs || n >= leastRun && last-first == float64(n-1)) && !timeName(f.Name):
 		f.Type, f.Note = Ignore, "it looks like an id: whole numbers that are all different"
 	case whole && timeName(f.Name) && within(first, last, 1):
-		f.Type, f.Unit = Timestamp, "s"
+		f.Type, f.Unit, f.Nulls = Timestamp, "s", never
 	case whole && timeName(f.Name) && within(first, last, 1000):
-		f.Type, f.Unit = Timestamp, "ms"
+		f.Type, f.Unit, f.Nulls = Timestamp, "ms", never
 	case whole && codeName(f.Name):
 		c.texts = map[string]int{}
 		for i := range c.all {
@@ -336,8 +345,7 @@ func (c *column) farOff() (list []string) {
 // different ones or more, than these are from one another.
 func apart(vs []float64, v float64) bool {
 	span := vs[len(vs)-1] - vs[0]
-	digits := strings.TrimPrefix(strconv.FormatFloat(v, 'f', -1, 64), "-")
-	return strings.Trim(digits, "9") == "" && min(math.Abs(v-vs[0]), math.Abs(v-vs[len(vs)-1])) > span && len(slices.Compact(slices.Clone(vs))) >= 10
+	return strings.Trim(strconv.FormatFloat(math.Abs(v), 'f', -1, 64), "9") == "" && min(math.Abs(v-vs[0]), math.Abs(v-vs[len(vs)-1])) > span && len(slices.Compact(slices.Clone(vs))) >= 10
 }
 
 // codeName reports whether whole numbers in a field with this name are names of things: id,
