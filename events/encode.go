@@ -454,16 +454,20 @@ func (e *encoder) add(f *Field, sum bool, scale float32) {
 // time returns the time in a cell.
 func (f *Field) time(c *Cell) (time.Time, bool) {
 	ms := c.Num
-	switch c.Kind {
-	case Time:
-	case Number:
-		if f.Unit == "s" {
-			ms *= 1000
+	if c.Kind == Text {
+		t, ok := parseTime(c.Text)
+		if ok {
+			return t, true
 		}
-	case Text:
-		return parseTime(c.Text)
-	default:
+		if ms, ok = decimal(c.Text); !ok {
+			return t, false
+		}
+	}
+	switch {
+	case c.Kind != Time && c.Kind != Number && c.Kind != Text:
 		return time.Time{}, false
+	case c.Kind != Time && f.Unit == "s":
+		ms *= 1000
 	}
 	if !(math.Abs(ms) < 1e15) {
 		return time.Time{}, false

@@ -176,16 +176,45 @@ func TestInferCodes(t *testing.T) {
 		"zip": Categorical, "area-code": Categorical, "zipCode": Categorical,
 		"paid": Numeric, "bid": Numeric, "VALID": Numeric, "gridded": Numeric, "id.count": Numeric, "id_count": Numeric,
 	} {
+		for _, cell := range []func(v int) Cell{func(v int) Cell { return num(float64(v)) }, func(v int) Cell { return text(fmt.Sprint(v)) }} {
+			var events [][]NamedCell
+			for i := range 300 {
+				events = append(events, []NamedCell{{Name: name, Cell: cell(i * 31 % 50)}})
+			}
+			s, err := Infer(events, Spec{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := &s.Fields[0]; f.Type != want || want == Categorical && len(f.Categories) != 50 {
+				t.Errorf("%s is %s with %d categories, want %s", name, f.Type, len(f.Categories), want)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		text func(i int) string
+		want Type
+	}{
+		"branch":     {func(i int) string { return fmt.Sprintf("%04d", i%50) }, Categorical},
+		"share":      {func(i int) string { return fmt.Sprintf("0.%d", i%50) }, Numeric},
+		"number":     {func(i int) string { return fmt.Sprint(700 + i) }, Ignore},
+		"created_at": {func(i int) string { return fmt.Sprint(1760000000 + i*7) }, Timestamp},
+	} {
 		var events [][]NamedCell
 		for i := range 300 {
-			events = append(events, []NamedCell{{Name: name, Cell: num(float64(i * 31 % 50))}})
+			events = append(events, []NamedCell{{Name: name, Cell: text(c.text(i))}, {Name: "x", Cell: num(float64(i % 3))}})
 		}
 		s, err := Infer(events, Spec{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := &s.Fields[0]; f.Type != want || want == Categorical && len(f.Categories) != 50 {
-			t.Errorf("%s is %s with %d categories, want %s", name, f.Type, len(f.Categories), want)
+		if f := &s.Fields[0]; f.Type != c.want {
+			t.Errorf("%s is %s, want %s", name, f.Type, c.want)
+		}
+		for _, e := range events {
+			got, err := s.Encode(row(s, e), nil)
+			if err != nil || c.want == Timestamp && got.Val[0] == 0 && got.Val[1] == 0 {
+				t.Fatalf("%s: %v, %v", name, got, err)
+			}
 		}
 	}
 	// Neither fractions nor whole numbers that are nearly all different.

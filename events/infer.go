@@ -177,6 +177,7 @@ type column struct {
 	words   int
 	times   int // texts that are times
 	decimal int // texts that are numbers
+	zeros   int // of these, those with a zero before other digits: codes
 	truths  int // texts that are true or false
 	lists   [][]Cell
 	all     []Cell
@@ -206,6 +207,9 @@ func (c *column) add(n *NamedCell) {
 		}
 		if _, ok := decimal(n.Cell.Text); ok {
 			c.decimal++
+			if len(text) > 1 && text[0] == '0' && text[1] != '.' && strings.Trim(text, "0123456789") == "" {
+				c.zeros++
+			}
 		} else if _, ok := truth(&n.Cell); ok {
 			c.truths++
 		}
@@ -239,7 +243,14 @@ func (c *column) choose(f *Field) {
 	case c.times > 0 && others.mostly(c.times):
 		f.Type, f.Note, f.Nulls = Timestamp, "its texts are times", nulls
 	case c.decimal > 0 && others.mostly(c.decimal):
-		f.Type, f.Note, f.Nulls = Numeric, "its texts are numbers", append(nulls, c.farOff()...)
+		for text, k := range c.texts {
+			if v, ok := decimal([]byte(text)); ok {
+				c.numbers = append(c.numbers, slices.Repeat([]float64{v}, k)...)
+			}
+		}
+		if c.number(f); f.Type == Numeric || f.Type == Timestamp {
+			f.Note, f.Nulls = "its texts are numbers", append(nulls, f.Nulls...)
+		}
 	case c.mostly(c.truths):
 		f.Type = Boolean
 	case c.mostly(texts):
@@ -281,7 +292,7 @@ func (c *column) number(f *Field) {
 		f.Type, f.Unit, f.Nulls = Timestamp, "s", never
 	case whole && timeName(f.Name) && within(first, last, 1000):
 		f.Type, f.Unit, f.Nulls = Timestamp, "ms", never
-	case whole && codeName(f.Name):
+	case whole && (codeName(f.Name) || c.zeros > 0):
 		c.texts = map[string]int{}
 		for i := range c.all {
 			text, _ := c.all[i].category(nil)
@@ -346,6 +357,11 @@ func (c *column) farOff() (list []string) {
 func apart(vs []float64, v float64) bool {
 	span := vs[len(vs)-1] - vs[0]
 	return strings.Trim(strconv.FormatFloat(math.Abs(v), 'f', -1, 64), "9") == "" && min(math.Abs(v-vs[0]), math.Abs(v-vs[len(vs)-1])) > span && len(slices.Compact(slices.Clone(vs))) >= 10
+}
+
+// CodeOrTime reports whether v, in a field with this name, is the name of a thing or a time.
+func CodeOrTime(name string, v float64) bool {
+	return v == math.Trunc(v) && (codeName(name) || timeName(name) && (within(v, v, 1) || within(v, v, 1000)))
 }
 
 // codeName reports whether whole numbers in a field with this name are names of things: id,

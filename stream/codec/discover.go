@@ -354,7 +354,7 @@ func (d *Discovery) lookCSV(value []byte) {
 		if f.Cell.Kind == events.Text {
 			b := events.Cell{}
 			textCell(&b, f.Cell.Text, events.Numeric)
-			plain = plain && b.Kind == events.Number
+			plain = plain && b.Kind == events.Number && !events.CodeOrTime(f.Name, b.Num)
 		} else if !d.o.CSV.EmptyAsZero {
 			plain = false
 		}

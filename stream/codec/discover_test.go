@@ -73,6 +73,9 @@ func TestTopics(t *testing.T) {
 			return fmt.Sprintf(`{"x1":%.2f,"x2":%.2f,"y":%d}`, rng.Float64(), rng.Float64(), 2*(i%2)-1)
 		}, "-1,1", 2},
 		{"csv", "csv", "", func(i int) string { return fmt.Sprintf("%.2f,%s,%v", rng.Float64(), country(), i%2 == 0) }, "false,true", 1 + 5},
+		{"csv numbers", "csv", "a,b,y", func(i int) string { return fmt.Sprintf("%.2f,%d,%d", rng.Float64(), rng.Intn(9), 2*(i%2)-1) }, "-1,1", 0},
+		{"csv with a code", "csv", "a,shop_id,y", func(i int) string { return fmt.Sprintf("%.2f,%d,%d", rng.Float64(), 1000+i%8, 2*(i%2)-1) }, "-1,1", 1 + 8 + 1},
+		{"csv with a time", "csv", "a,paid_at,y", func(i int) string { return fmt.Sprintf("%.2f,%d,%d", rng.Float64(), 1700000000+i, 2*(i%2)-1) }, "-1,1", 1 + 4},
 		{"libsvm words", "libsvm", "", func(i int) string {
 			return fmt.Sprintf("%s 1:%.2f", []string{"no", "yes"}[i%2], rng.Float64())
 		}, `"no","yes"`, 0},
@@ -86,7 +89,10 @@ func TestTopics(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{Label: c.label}
 			if c.codec == "csv" {
-				o.CSV = CSVOptions{LabelColumn: "last"}
+				o = Options{CSV: CSVOptions{LabelColumn: "last"}}
+				if c.label != "" {
+					o.CSV.Columns = strings.Split(c.label, ",")
+				}
 			}
 			var records []string
 			for i := range 1200 {

@@ -133,7 +133,7 @@ def _category(v: Any) -> str:
 def _time(v: Any, unit: str) -> int:
     """Milliseconds since 1970, UTC."""
     v = _plain(v)
-    if isinstance(v, str):
+    if isinstance(v, str) and _decimal(v) is None:
         m = _TIME.fullmatch(v)
         if not m or m[4] == " " and (m[8] or m[9]):
             raise _Wrong("")
@@ -528,8 +528,6 @@ class Schema:
                 cells = [_find(e, f.name) if c is None else c for c, e in zip(cells, events)]
             if self._csv:
                 cells = [None if isinstance(c, str) and c in _NONE else c for c in cells]
-                if f.type == "time":
-                    cells = [float(c) if isinstance(c, str) and _DECIMAL.fullmatch(c) else c for c in cells]
             f.encode(out, cells)
         if self._strict:
             for i, e in enumerate(events):
