@@ -46,6 +46,9 @@ func TestAsinh(t *testing.T) {
 	for _, x := range xs {
 		out = append(out, tr.Apply(x))
 	}
+	if want := "standard over 9 features, 5 by asinh (auto)"; tr.String() != want {
+		t.Errorf("%v, want %s", tr, want)
+	}
 	plain := fit(t, Standard, xs...)
 	if plain.asinh != nil {
 		t.Error("asked for, standard has asinh")

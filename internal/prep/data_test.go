@@ -49,12 +49,12 @@ func TestAutoOnDataSets(t *testing.T) {
 		"ijcnn1.train":          "none (auto)",
 		"reuters_moneyfx.train": "none (auto)",
 		"mnist8.train":          "common 0.003922 (auto)",
-		"covtype15k":            "standard over 54 features (auto)",
+		"covtype15k":            "standard over 54 features, 1 by asinh (auto)",
 		"elec2":                 "standard over 8 features (auto)",
-		"heart_failure":         "standard over 12 features (auto)",
-		"magic04":               "standard over 10 features (auto)",
+		"heart_failure":         "standard over 12 features, 3 by asinh (auto)",
+		"magic04":               "standard over 10 features, 1 by asinh (auto)",
 		"skin_nonskin":          "common 0.003922 (auto)",
-		"winequality":           "standard over 11 features (auto)", // the 12th, red or white, is 0 at first
+		"winequality":           "standard over 11 features, 3 by asinh (auto)", // the 12th, red or white, is 0 at first
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, err := Fit(head(t, name, 1000), Options{})

@@ -458,6 +458,15 @@ func (t *Transform) String() string {
 	case s == Common:
 		s += fmt.Sprintf(" %.4g", t.common)
 	}
+	mapped := 0
+	for _, a := range t.asinh {
+		if a.Size > 0 {
+			mapped++
+		}
+	}
+	if mapped > 0 {
+		s += fmt.Sprintf(", %d by asinh", mapped)
+	}
 	if t.auto {
 		s += " (auto)"
 	}
