@@ -60,7 +60,6 @@ const (
 	// For merchants, for example: more categories than this, and most events in categories
 	// too rare for their own features. Collisions would cost more than sparse vectors do.
 	rareDistinct = 256
-	mostNulls    = 8  // texts beside numbers
 	leastFarOff  = 50 // values
 	rareHash     = 1 << 14
 )
@@ -305,19 +304,23 @@ func (c *column) number(f *Field) {
 }
 
 // nulls returns the texts that stand for no value in a field of numbers or times, and how often
-// they occur: those of nullTexts or, where most values are numbers and not texts, a few others.
+// they occur: those of nullTexts and, where most values are numbers and not texts, another that
+// recurs. With more of these they would no longer be told apart.
 func (c *column) nulls() (list []string, n int) {
-	usual, recur := true, true
+	var codes []string
 	for text, k := range c.texts {
 		_, number := decimal([]byte(text))
-		if _, time := parseTime([]byte(text)); number || time {
-			continue
+		_, time := parseTime([]byte(text))
+		switch {
+		case number || time:
+		case slices.Contains(nullTexts, strings.ToLower(strings.TrimSpace(text))):
+			list, n = append(list, text), n+k
+		case k >= defaultMin && 2*c.kinds[Number] >= c.n:
+			codes = append(codes, text)
 		}
-		list, n, recur = append(list, text), n+k, recur && k >= defaultMin
-		usual = usual && slices.Contains(nullTexts, strings.ToLower(strings.TrimSpace(text)))
 	}
-	if !usual && (!recur || len(list) > mostNulls || 2*c.kinds[Number] < c.n) {
-		return nil, 0
+	if len(codes) == 1 {
+		list, n = append(list, codes[0]), n+c.texts[codes[0]]
 	}
 	slices.Sort(list)
 	return list, n
