@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -137,31 +136,6 @@ func (f *Field) step(i int) step {
 		st.kind, st.way = Text, asCategory
 	}
 	return st
-}
-
-// null reports whether c stands for no value.
-func (f *Field) null(c *Cell) bool {
-	if f.Nulls == nil {
-		return false
-	}
-	v := c.Num
-	if c.Kind == Text {
-		var ok bool
-		if v, ok = decimal(c.Text); !ok {
-			return slices.Contains(f.Nulls, string(c.Text))
-		}
-	}
-	return (c.Kind == Text || c.Kind == Number) && slices.Contains(f.nulls, v)
-}
-
-// NullNumbers returns those of Nulls that are numbers.
-func (f *Field) NullNumbers() (list []float64) {
-	for _, text := range f.Nulls {
-		if v, ok := decimal([]byte(text)); ok {
-			list = append(list, v)
-		}
-	}
-	return list
 }
 
 var errMissing = errors.New("missing")
@@ -448,59 +422,6 @@ func (e *encoder) add(f *Field, sum bool, scale float32) {
 			}
 		}
 		e.set(f.at+int(at), v*scale)
-	}
-}
-
-// time returns the time in a cell.
-func (f *Field) time(c *Cell) (time.Time, bool) {
-	ms := c.Num
-	if c.Kind == Text {
-		t, ok := parseTime(c.Text)
-		if ok {
-			return t, true
-		}
-		if ms, ok = decimal(c.Text); !ok {
-			return t, false
-		}
-	}
-	switch {
-	case c.Kind != Time && c.Kind != Number && c.Kind != Text:
-		return time.Time{}, false
-	case c.Kind != Time && f.Unit == "s":
-		ms *= 1000
-	}
-	if !(math.Abs(ms) < 1e15) {
-		return time.Time{}, false
-	}
-	return time.UnixMilli(int64(ms)).UTC(), true
-}
-
-// layouts are RFC 3339 and variants of it: with a blank, without a zone (then it is UTC),
-// without a time.
-var layouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02"}
-
-func parseTime(text []byte) (time.Time, bool) {
-	if len(text) < 10 || len(text) > 40 || text[4] != '-' {
-		return time.Time{}, false
-	}
-	for _, l := range layouts {
-		if t, err := time.Parse(l, string(text)); err == nil {
-			return t.UTC(), true
-		}
-	}
-	return time.Time{}, false
-}
-
-// parts encodes each part of a time as a point on a circle with a diameter of 1.
-func (e *encoder) parts(f *Field, t time.Time) {
-	for k, p := range f.Parts {
-		turn := float64(t.Hour())/24 + float64(t.Minute())/1440
-		if p == "weekday" {
-			turn = float64(t.Weekday()) / 7
-		}
-		sin, cos := math.Sincos(2 * math.Pi * turn)
-		e.set(f.at+2*k, float32(sin)/2)
-		e.set(f.at+2*k+1, float32(cos)/2)
 	}
 }
 

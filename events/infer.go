@@ -7,9 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -60,12 +58,8 @@ const (
 	// For merchants, for example: more categories than this, and most events in categories
 	// too rare for their own features. Collisions would cost more than sparse vectors do.
 	rareDistinct = 256
-	leastFarOff  = 50 // values
 	rareHash     = 1 << 14
 )
-
-// nullTexts stand for no value in a field of numbers or times, in small or capital letters.
-var nullTexts = []string{"", "?", "-", "--", "na", "n/a", "nan", "null", "nil", "none", "unknown", "missing", "undefined"}
 
 // Check returns an error if a specification is invalid.
 func (s *Spec) Check() error {
@@ -220,14 +214,17 @@ func (c *column) add(n *NamedCell) {
 }
 
 // mostly reports whether n is nearly all of the values that are not null.
-func (c *column) mostly(n int) bool { return float64(n) >= most*float64(c.n) }
+func (c *column) mostly(n int) bool { return nearly(n, c.n) }
+
+// nearly reports whether n is nearly all.
+func nearly(n, all int) bool { return float64(n) >= most*float64(all) }
 
 // choose infers the type.
 func (c *column) choose(f *Field) {
 	f.Type = Ignore
 	texts := c.kinds[Text]
 	nulls, n := c.nulls()
-	others := &column{n: c.n - n} // without the nulls
+	others := c.n - n
 	switch {
 	case c.n == 0:
 		f.Note = "it is always null"
@@ -235,13 +232,13 @@ func (c *column) choose(f *Field) {
 		f.Type = Boolean
 	case c.mostly(c.kinds[Time]):
 		f.Type = Timestamp
-	case c.numbers != nil && others.mostly(c.kinds[Number]):
+	case c.numbers != nil && nearly(c.kinds[Number], others):
 		if c.number(f); f.Type == Numeric || f.Type == Timestamp {
 			f.Nulls = append(nulls, f.Nulls...)
 		}
-	case c.times > 0 && others.mostly(c.times):
+	case c.times > 0 && nearly(c.times, others):
 		f.Type, f.Note, f.Nulls = Timestamp, "its texts are times", nulls
-	case c.decimal > 0 && others.mostly(c.decimal):
+	case c.decimal > 0 && nearly(c.decimal, others):
 		for text, k := range c.texts {
 			if v, ok := decimal([]byte(text)); ok {
 				c.numbers = append(c.numbers, slices.Repeat([]float64{v}, k)...)
@@ -275,14 +272,9 @@ func (c *column) number(f *Field) {
 		distinct = distinct && (i == 0 || v != sorted[i-1])
 	}
 	n, first, last := len(sorted), sorted[0], sorted[len(sorted)-1]
-	var never []string // numbers up to 0 in the place of a time
-	if k, _ := slices.BinarySearch(sorted, math.SmallestNonzeroFloat64); whole && timeName(f.Name) && 2*k < n {
-		for _, v := range slices.Compact(slices.Clone(sorted[:k])) {
-			never = append(never, strconv.FormatFloat(v, 'g', -1, 64))
-		}
-		if len(never) <= 2 { // such as 0 and -1
-			first = sorted[k]
-		}
+	var never []string
+	if whole && timeName(f.Name) {
+		first, never = firstTime(sorted)
 	}
 	switch {
 	case whole && distinct && (n >= leastIDs || n >= leastRun && last-first == float64(n-1)) && !timeName(f.Name):
@@ -303,65 +295,6 @@ func (c *column) number(f *Field) {
 	}
 }
 
-// nulls returns the texts that stand for no value in a field of numbers or times, and how often
-// they occur: those of nullTexts and, where most values are numbers and not texts, another that
-// recurs. With more of these they would no longer be told apart.
-func (c *column) nulls() (list []string, n int) {
-	var codes []string
-	for text, k := range c.texts {
-		_, number := decimal([]byte(text))
-		_, time := parseTime([]byte(text))
-		switch {
-		case number || time:
-		case slices.Contains(nullTexts, strings.ToLower(strings.TrimSpace(text))):
-			list, n = append(list, text), n+k
-		case k >= defaultMin && 2*c.kinds[Number] >= c.n:
-			codes = append(codes, text)
-		}
-	}
-	if len(codes) == 1 {
-		list, n = append(list, codes[0]), n+c.texts[codes[0]]
-	}
-	slices.Sort(list)
-	return list, n
-}
-
-// farOff returns up to two numbers that stand for no value, such as -999 and 9999: they recur,
-// have no digit but 9, and are farther from all others than these are from one another.
-func (c *column) farOff() (list []string) {
-	var vs []float64
-	for i := range c.all {
-		if v, err := number(&Field{Type: Numeric}, &c.all[i]); err == nil {
-			vs = append(vs, v)
-		}
-	}
-	slices.Sort(vs)
-	for range 2 {
-		n := len(vs)
-		if n < leastFarOff {
-			return list
-		}
-		below, _ := slices.BinarySearch(vs, math.Nextafter(vs[0], math.Inf(1)))
-		above, _ := slices.BinarySearch(vs, vs[n-1])
-		switch least := max(defaultMin, n/200); {
-		case below >= least && below < n && apart(vs[below:], vs[0]):
-			list, vs = append(list, strconv.FormatFloat(vs[0], 'g', -1, 64)), vs[below:]
-		case n-above >= least && above > 0 && apart(vs[:above], vs[n-1]):
-			list, vs = append(list, strconv.FormatFloat(vs[n-1], 'g', -1, 64)), vs[:above]
-		default:
-			return list
-		}
-	}
-	return list
-}
-
-// apart reports whether v has no digit but 9 and is farther from the sorted numbers vs, ten
-// different ones or more, than these are from one another.
-func apart(vs []float64, v float64) bool {
-	span := vs[len(vs)-1] - vs[0]
-	return strings.Trim(strconv.FormatFloat(math.Abs(v), 'f', -1, 64), "9") == "" && min(math.Abs(v-vs[0]), math.Abs(v-vs[len(vs)-1])) > span && len(slices.Compact(slices.Clone(vs))) >= 10
-}
-
 // CodeOrTime reports whether v, in a field with this name, is the name of a thing or a time.
 func CodeOrTime(name string, v float64) bool {
 	return v == math.Trunc(v) && (codeName(name) || timeName(name) && (within(v, v, 1) || within(v, v, 1000)))
@@ -378,24 +311,6 @@ func codeName(name string) bool {
 		word = word[upper:] // shopId
 	}
 	return slices.Contains([]string{"id", "code", "zip", "zipcode", "postcode"}, strings.ToLower(word))
-}
-
-// timeName reports whether a field with this name may hold times.
-func timeName(name string) bool {
-	name = strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
-	for _, end := range []string{"ts", "time", "date", "_at", "timestamp"} {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return false
-}
-
-// within reports whether the times, in units of 1/per seconds, are in 2000 to 2100.
-func within(first, last, per float64) bool {
-	from := float64(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
-	to := float64(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
-	return first >= from*per && last < to*per
 }
 
 // text chooses the type of a column of texts.

@@ -26,8 +26,9 @@ const widest = 1 << 20
 const clip = 5
 
 // inputs standardises examples for the one-pass experts: it maps features with heavy tails by
-// asinh, subtracts each feature's mean so far and divides by its standard deviation so far. Features of wide examples are divided by
-// their largest size so far instead, so that zeros stay zeros.
+// asinh, subtracts each feature's mean so far and divides by its standard deviation so far.
+// Features of wide examples are divided by their largest size so far instead, so that zeros
+// stay zeros.
 type inputs struct {
 	wide     bool
 	n        float64

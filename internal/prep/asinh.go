@@ -121,12 +121,12 @@ func fitAsinh(xs []float64, centred bool) Asinh {
 // asinh fits maps for a scale that Auto chose, and reports whether there is any.
 func (s *stats) asinh(scale string, scaled []bool) bool {
 	centred := s.densify()
-	return (scale == Standard || scale == None && (centred || slices.Contains(scaled, true))) && s.fitAsinh(scaled, centred)
+	return (scale == Standard || scale == None && (centred || slices.Contains(scaled, true))) && s.fitMaps(scaled, centred)
 }
 
-// fitAsinh fits a map to each feature that is not in scaled, and sets mean and m2 to those of
+// fitMaps fits a map to each feature that is not in scaled, and sets mean and m2 to those of
 // the mapped values. It reports whether there is any map.
-func (s *stats) fitAsinh(scaled []bool, centred bool) bool {
+func (s *stats) fitMaps(scaled []bool, centred bool) bool {
 	var sample []stream.Vec
 	for i := 0; i < s.n; i += (s.n + asinhSample - 1) / asinhSample {
 		sample = append(sample, s.xs[i])
@@ -185,7 +185,7 @@ func (t *Transform) mapTails(s *stats, keep bool) {
 // scaled has heavy tails. They map 0 to 0 if centred is not set.
 func FitAsinh(examples []*stream.Example, scaled []bool, centred bool) []Asinh {
 	s := collect(examples, func(x stream.Vec) stream.Vec { return x })
-	if !s.fitAsinh(scaled, centred) {
+	if !s.fitMaps(scaled, centred) {
 		return nil
 	}
 	list := make([]Asinh, s.dim)

@@ -23,8 +23,8 @@ type Exported struct {
 	// 0, v is first replaced by asinh((v − AsinhCenter[k])/AsinhSize[k]).
 	AsinhCenter []float64 `json:"asinh_center,omitempty"`
 	AsinhSize   []float64 `json:"asinh_size,omitempty"`
-	// Only in an expert's preprocessing: OnlyListed says that features that are not listed become 0, and UnitLength that
-	// the scaled vector is divided by its length.
+	// Only in an expert's preprocessing: OnlyListed says that features that are not listed
+	// become 0, and UnitLength that the scaled vector is divided by its length.
 	OnlyListed bool `json:"only_listed,omitempty"`
 	UnitLength bool `json:"unit_length,omitempty"`
 }

@@ -93,11 +93,13 @@ type Transform struct {
 // Auto chooses none if no |value| exceeds 2, since such data are already scaled, binary,
 // or tf-idf weights; common if the features share a range, as grey values do; standard
 // if features are few (up to DenseLimit, or dense) and not mostly zero; and minmax
-// otherwise. Where it chooses standard, features with heavy tails go through asinh first, see
-// Asinh; where it chooses none and they are dense, they go through asinh and keep their range,
-// and the scale is standard with all others unchanged. If some features have a meaningful scale (Scaled), it chooses none or
+// otherwise. If some features have a meaningful scale (Scaled), it chooses none or
 // standard, so that the other features get a comparable weight. Without examples, Auto
 // and all scales that need statistics become none.
+//
+// Where Auto chooses standard, features with heavy tails go through asinh first, see Asinh.
+// Where it chooses none and examples are dense, or Scaled tells numbers apart, such features
+// keep their range; the scale is then standard, and leaves all others unchanged.
 //
 // Sparse examples with at most DenseLimit features, at least a tenth of them
 // nonzero, are made dense by minmax and standard, which shift features. In other
@@ -153,8 +155,9 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 			t.scale = Standard
 		}
 	}
-	tails, as := t.auto && s.asinh(t.scale, scaled), t.scale
-	if tails && t.scale == None { // other features remain as they are
+	tails := t.auto && s.asinh(t.scale, scaled)
+	keep := tails && t.scale == None
+	if keep { // other features remain as they are
 		t.scale, scaled = Standard, s.withoutAsinh()
 	}
 	switch t.scale {
@@ -167,7 +170,7 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 		t.fit(s, scaled)
 	}
 	if tails {
-		t.mapTails(s, as == None)
+		t.mapTails(s, keep)
 	}
 	t.clip()
 	t.prepare()
