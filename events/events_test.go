@@ -195,6 +195,12 @@ func TestInferCodes(t *testing.T) {
 		text func(i int) string
 		want Type
 	}{
+		"quantity": {func(i int) string {
+			if i == 7 {
+				return "07"
+			}
+			return fmt.Sprint(i % 50)
+		}, Numeric},
 		"branch":     {func(i int) string { return fmt.Sprintf("%04d", i%50) }, Categorical},
 		"share":      {func(i int) string { return fmt.Sprintf("0.%d", i%50) }, Numeric},
 		"number":     {func(i int) string { return fmt.Sprint(700 + i) }, Ignore},

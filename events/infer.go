@@ -283,7 +283,7 @@ func (c *column) number(f *Field) {
 		f.Type, f.Unit, f.Nulls = Timestamp, "s", never
 	case whole && timeName(f.Name) && within(first, last, 1000):
 		f.Type, f.Unit, f.Nulls = Timestamp, "ms", never
-	case whole && (codeName(f.Name) || c.zeros > 0):
+	case whole && (codeName(f.Name) || 100*c.zeros >= n):
 		c.texts = map[string]int{}
 		for i := range c.all {
 			text, _ := c.all[i].category(nil)
