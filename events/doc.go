@@ -15,6 +15,8 @@
 // The API may change.
 package events
 
+import "slices"
+
 // Kind is the type of the value in a cell.
 type Kind uint8
 
@@ -53,7 +55,14 @@ type Row struct {
 	// Issues are the issues that Encode found.
 	Issues []Issue
 
-	sums []term
+	sums     []term
+	gathered []gathered
+}
+
+// A gathered value is one of a field of objects in a list.
+type gathered struct {
+	field int
+	cell  Cell
 }
 
 // Reset makes r a row of n absent cells.
@@ -63,7 +72,34 @@ func (r *Row) Reset(n int) {
 	}
 	r.Cells = r.Cells[:n]
 	clear(r.Cells)
-	r.Items, r.Issues, r.Unlisted = r.Items[:0], r.Issues[:0], 0
+	r.Items, r.Issues, r.Unlisted, r.gathered = r.Items[:0], r.Issues[:0], 0, r.gathered[:0]
+}
+
+// Gather adds a value of a field of objects in a list. Gathered must be called at the end of the
+// list, and before any other is read.
+func (r *Row) Gather(field int, c Cell) { r.gathered = append(r.gathered, gathered{field, c}) }
+
+// Gathered makes a list for each field of the values that were gathered. If a field has a value
+// already, it returns its index, and otherwise -1.
+func (r *Row) Gathered() (twice int) {
+	twice = -1
+	slices.SortStableFunc(r.gathered, func(a, b gathered) int { return a.field - b.field })
+	for k := 0; k < len(r.gathered); {
+		c := &r.Cells[r.gathered[k].field]
+		if c.Kind != Absent {
+			twice = r.gathered[k].field
+		}
+		from := len(r.Items)
+		for field := r.gathered[k].field; k < len(r.gathered) && r.gathered[k].field == field; k++ {
+			r.Items = append(r.Items, r.gathered[k].cell)
+		}
+		c.Kind, c.From, c.To = List, int32(from), int32(len(r.Items))
+		if len(r.Items)-from > MaxArray {
+			c.Kind = Other
+		}
+	}
+	r.gathered = r.gathered[:0]
+	return twice
 }
 
 // An Issue says that a value was not as the schema expects.

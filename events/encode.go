@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -130,6 +131,7 @@ func (f *Field) step(i int) step {
 		st.kind, st.way = Number, asNumber
 	case f.Type == Boolean:
 		st.kind, st.way = Bool, asTruth
+	case f.Before != "" || f.After != "":
 	case f.Type == Categorical && f.Hash > 0:
 		st.kind, st.way = Text, asHash
 	case f.Type == Categorical:
@@ -164,10 +166,12 @@ func (e *encoder) field(i int, f *Field, c *Cell) error {
 func (e *encoder) missing(f *Field) {
 	indicator := len(f.MissingIndicator) > 0 && f.MissingIndicator[0]
 	switch f.Type {
-	case Numeric, Boolean:
-		e.set(f.at, float32(f.Means[0]))
+	case Numeric, Boolean, Length, Summary:
+		for k, m := range f.Means {
+			e.set(f.at+k, float32(m))
+		}
 		if indicator {
-			e.set(f.at+1, half)
+			e.set(f.at+len(f.Means), half)
 		}
 	case Array:
 		for k, m := range f.Means {
@@ -181,6 +185,9 @@ func (e *encoder) missing(f *Field) {
 			}
 		}
 	case Categorical, Tags, Timestamp:
+		if f.aged() {
+			e.set(f.at, float32(f.Means[0]))
+		}
 		switch {
 		case indicator:
 			e.set(f.at+f.width()-1, half)
@@ -225,6 +232,16 @@ func (e *encoder) value(i int, f *Field, c *Cell) *FieldError {
 		e.words(f, c.Text)
 	case Array:
 		return e.array(i, f, c)
+	case Length:
+		v := c.Num
+		if c.Kind == List {
+			v = float64(c.To - c.From)
+		} else if c.Kind != Number || !c.finite() {
+			return invalid(f, c)
+		}
+		e.set(f.at, float32(v))
+	case Summary:
+		return e.summary(i, f, c)
 	}
 	return nil
 }
@@ -234,7 +251,11 @@ func invalid(f *Field, c *Cell) *FieldError {
 	if !c.finite() {
 		reason = stream.ReasonNotFinite
 	}
-	return &FieldError{f.Name, reason, fmt.Errorf("%s, where the schema has %s", c.what(), f.Type)}
+	unit := ""
+	if f.Type == Numeric && f.Unit != "" {
+		unit = " with unit " + f.Unit
+	}
+	return &FieldError{f.Name, reason, fmt.Errorf("%s, where the schema has %s%s", c.what(), f.Type, unit)}
 }
 
 // what describes a cell in an error.
@@ -255,7 +276,7 @@ func number(f *Field, c *Cell) (float64, *FieldError) {
 	case Number, Bool, Time:
 	case Text:
 		var ok bool
-		if v, ok = decimal(c.Text); !ok {
+		if v, ok = f.decimal(c.Text); !ok {
 			return 0, invalid(f, c)
 		}
 	default:
@@ -334,6 +355,7 @@ func (e *encoder) category(i int, f *Field, c *Cell) *FieldError {
 	if !ok {
 		return invalid(f, c)
 	}
+	text = f.part(text)
 	if f.Hash > 0 {
 		j, sign := f.slot(text)
 		e.set(f.at+j, float32(sign)*half)
@@ -353,6 +375,17 @@ func (e *encoder) category(i int, f *Field, c *Cell) *FieldError {
 	}
 	e.set(f.at+k, half)
 	return nil
+}
+
+// part returns the part of a text that is the category.
+func (f *Field) part(text []byte) []byte {
+	if f.Before != "" {
+		text, _, _ = bytes.Cut(text, []byte(f.Before))
+	}
+	if f.After != "" {
+		text = text[max(0, bytes.LastIndex(text, []byte(f.After))+len(f.After)):]
+	}
+	return text
 }
 
 // find returns the index of a category, or -1.
@@ -508,6 +541,54 @@ func (e *encoder) array(i int, f *Field, c *Cell) *FieldError {
 		j++
 	}
 	return nil
+}
+
+// summary encodes a list of numbers by its sum, mean, minimum and maximum. Some may be missing, not
+// all.
+func (e *encoder) summary(i int, f *Field, c *Cell) *FieldError {
+	if c.Kind != List {
+		return invalid(f, c)
+	}
+	v, ok, err := summarize(f, e.row.Items[c.From:c.To])
+	switch {
+	case err != nil:
+		return err
+	case !ok && cmp.Or(f.Missing, e.s.Missing, Indicator) == Refuse:
+		return &FieldError{f.Name, stream.ReasonMissing, errMissing}
+	case !ok:
+		e.note(i, Missing)
+		e.missing(f)
+		return nil
+	}
+	for k := range v {
+		e.set(f.at+k, float32(v[k]))
+	}
+	return nil
+}
+
+// summarize returns sum, mean, minimum and maximum of those items that are not missing. ok is false
+// if all are.
+func summarize(f *Field, items []Cell) (v [4]float64, ok bool, err *FieldError) {
+	n := 0
+	for k := range items {
+		if items[k].Kind <= Null {
+			continue
+		}
+		x, err := number(f, &items[k])
+		if err != nil {
+			err.Field = fmt.Sprintf("%s[%d]", f.Name, k)
+			return v, false, err
+		}
+		if n++; n == 1 {
+			v[2], v[3] = x, x
+		}
+		v[0], v[2], v[3] = v[0]+x, min(v[2], x), max(v[3], x)
+	}
+	v[1] = v[0] / float64(max(n, 1))
+	if w := float32(v[0]); w-w != 0 {
+		return v, false, &FieldError{f.Name, stream.ReasonNotFinite, fmt.Errorf("the sum %g is not a finite float32", v[0])}
+	}
+	return v, n > 0, nil
 }
 
 // slot returns the feature and the sign that a text is hashed to, as in scikit-learn's

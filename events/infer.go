@@ -132,11 +132,16 @@ func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 		if f.Type == "" {
 			c.choose(&f)
 		}
-		c.complete(&f, len(events))
+		f.nulls = f.NullNumbers()
+		s.Fields = append(s.Fields, f)
+	}
+	s.times(events)
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		columns[f.Name].complete(f, len(events))
 		if cmp.Or(f.Missing, spec.Missing, Indicator) != Indicator {
 			clear(f.MissingIndicator)
 		}
-		s.Fields = append(s.Fields, f)
 	}
 	if err := s.place(); err != nil {
 		return nil, err
@@ -195,7 +200,7 @@ func (c *column) add(n *NamedCell) {
 		text := string(n.Cell.Text)
 		c.texts[text]++
 		c.words += len(strings.Fields(text))
-		if _, ok := parseTime(n.Cell.Text); ok {
+		if _, ok := parseTime(n.Cell.Text, ""); ok {
 			c.times++
 		}
 		if _, ok := decimal(n.Cell.Text); ok {
@@ -236,16 +241,18 @@ func (c *column) choose(f *Field) {
 		if c.number(f); f.Type == Numeric || f.Type == Timestamp {
 			f.Nulls = append(nulls, f.Nulls...)
 		}
-	case c.times > 0 && nearly(c.times, others):
+	case c.times > 0 && nearly(c.times, others) || c.order(f, others):
 		f.Type, f.Note, f.Nulls = Timestamp, "its texts are times", nulls
-	case c.decimal > 0 && nearly(c.decimal, others):
+	case c.amount(f, others):
 		for text, k := range c.texts {
-			if v, ok := decimal([]byte(text)); ok {
+			if v, ok := f.decimal([]byte(text)); ok {
 				c.numbers = append(c.numbers, slices.Repeat([]float64{v}, k)...)
 			}
 		}
 		if c.number(f); f.Type == Numeric || f.Type == Timestamp {
 			f.Note, f.Nulls = "its texts are numbers", append(nulls, f.Nulls...)
+		} else {
+			f.Unit, f.Comma = "", ""
 		}
 	case c.mostly(c.truths):
 		f.Type = Boolean
@@ -273,16 +280,16 @@ func (c *column) number(f *Field) {
 	}
 	n, first, last := len(sorted), sorted[0], sorted[len(sorted)-1]
 	var never []string
-	if whole && timeName(f.Name) {
+	unit, timed := "", timeName(f.Name) && f.Unit == "" && f.Comma == ""
+	if whole && timed {
 		first, never = firstTime(sorted)
+		unit = timeUnit(f.Name, first, last)
 	}
 	switch {
-	case whole && distinct && (n >= leastIDs || n >= leastRun && last-first == float64(n-1)) && !timeName(f.Name):
+	case whole && distinct && (n >= leastIDs || n >= leastRun && last-first == float64(n-1)) && !timed:
 		f.Type, f.Note = Ignore, "it looks like an id: whole numbers that are all different"
-	case whole && timeName(f.Name) && within(first, last, 1):
-		f.Type, f.Unit, f.Nulls = Timestamp, "s", never
-	case whole && timeName(f.Name) && within(first, last, 1000):
-		f.Type, f.Unit, f.Nulls = Timestamp, "ms", never
+	case unit != "":
+		f.Type, f.Unit, f.Nulls = Timestamp, unit, never
 	case whole && (codeName(f.Name) || 100*c.zeros >= n):
 		c.texts = map[string]int{}
 		for i := range c.all {
@@ -291,13 +298,13 @@ func (c *column) number(f *Field) {
 		}
 		c.category(f, c.n)
 	default:
-		f.Nulls = c.farOff()
+		f.Nulls = c.farOff(f)
 	}
 }
 
 // CodeOrTime reports whether v, in a field with this name, is the name of a thing or a time.
 func CodeOrTime(name string, v float64) bool {
-	return v == math.Trunc(v) && (codeName(name) || timeName(name) && (within(v, v, 1) || within(v, v, 1000)))
+	return v == math.Trunc(v) && (codeName(name) || timeUnit(name, v, v) != "")
 }
 
 // codeName reports whether whole numbers in a field with this name are names of things: id,
@@ -327,10 +334,10 @@ func (c *column) category(f *Field, n int) {
 	f.Type = Ignore
 	distinct := len(c.texts)
 	switch {
-	case float64(distinct) > distinctIDs*float64(n) && n >= 20:
+	case float64(distinct) > distinctIDs*float64(n) && n >= 20 && !c.part(f, n):
 		f.Note = fmt.Sprintf("it looks like an id: %d different values in %d", distinct, n)
 	default:
-		f.Type = Categorical
+		f.Type, distinct = Categorical, len(c.texts)
 		frequent, covered := c.frequent(defaultMin), 0
 		for _, text := range frequent {
 			covered += c.texts[text]
@@ -344,6 +351,45 @@ func (c *column) category(f *Field, n int) {
 	}
 }
 
+// Where names are nearly all different, parts of them that recur may be categories: the domain of
+// an address, the prefix of a number.
+const (
+	separators = "@/:.-_# "
+	partsCover = 0.8  // at least this share of the names has a part that recurs
+	partsMost  = 0.95 // and no part has more than this share
+	partDigits = 6    // a part with as many digits is a number or a date
+)
+
+// part looks for the part of the names, before the first separator or behind the last one, that
+// says most of those that recur. If there is one, it sets Before or After, and c.texts to the parts.
+func (c *column) part(f *Field, n int) bool {
+	bits := 0.0
+	var best map[string]int
+	for _, sep := range separators {
+		for _, g := range []Field{{Before: string(sep)}, {After: string(sep)}} {
+			parts, covered, most, sum := map[string]int{}, 0, 0, 0.0
+			for text, k := range c.texts {
+				if strings.ContainsRune(text, sep) {
+					parts[string(g.part([]byte(text)))] += k
+				}
+			}
+			for _, part := range slices.Sorted(maps.Keys(parts)) {
+				if k := parts[part]; k >= defaultMin && (len(part) < partDigits || strings.Trim(part, "0123456789") != "") {
+					p := float64(k) / float64(n)
+					covered, most, sum = covered+k, max(most, k), sum-p*math.Log(p)
+				}
+			}
+			if float64(covered) >= partsCover*float64(n) && float64(most) <= partsMost*float64(n) && sum > bits {
+				f.Before, f.After, best, bits = g.Before, g.After, parts, sum
+			}
+		}
+	}
+	if best != nil {
+		c.texts = best
+	}
+	return best != nil
+}
+
 // hashFor returns the number of features into which this many categories are hashed.
 func hashFor(distinct int) int {
 	n := leastHash
@@ -355,12 +401,17 @@ func hashFor(distinct int) int {
 
 // list chooses the type of a column of lists.
 func (c *column) list(f *Field) {
-	numbers, texts, decimals, all := 0, 0, 0, 0
+	numbers, texts, decimals, objects, names, all := 0, 0, 0, 0, 0, 0
 	for _, l := range c.lists {
 		for i := range l {
 			switch l[i].Kind {
-			case Number:
+			case Number, Bool:
 				numbers++
+				if l[i].Num == math.Trunc(l[i].Num) {
+					names++
+				}
+			case Other:
+				objects++
 			case Text:
 				if _, ok := decimal(l[i].Text); ok {
 					decimals++
@@ -376,12 +427,14 @@ func (c *column) list(f *Field) {
 	switch {
 	case all == 0:
 		f.Note = "its lists are empty"
-	case float64(texts) >= most*float64(all) && (float64(decimals) < most*float64(all) || !one):
+	case nearly(objects, all):
+		f.Type = Length
+	case nearly(texts, all) && (!nearly(decimals, all) || !one) || nearly(names, all) && codeName(f.Name):
 		f.Type = Tags
-	case float64(numbers+decimals) < most*float64(all):
+	case !nearly(numbers+decimals, all):
 		f.Note = "its lists hold different things"
 	case !one:
-		f.Note = "its lists of numbers differ in length"
+		f.Type = Summary
 	case length > MaxArray:
 		f.Note = fmt.Sprintf("its lists have %d numbers, the limit is %d", length, MaxArray)
 	default:
@@ -419,7 +472,6 @@ func (c *column) frequent(least int) []string {
 // complete infers the settings that f leaves open, from the given number of events.
 func (c *column) complete(f *Field, events int) {
 	missing := events - c.n
-	f.nulls = f.NullNumbers()
 	switch f.Type {
 	case Ignore:
 		return
@@ -441,12 +493,11 @@ func (c *column) complete(f *Field, events int) {
 		}
 	case Array:
 		c.array(f, events)
+	case Summary, Length:
+		c.summary(f, events)
 	case Categorical, Tags:
 		c.categories(f, missing)
 	case Timestamp:
-		if f.Parts == nil {
-			f.Parts = []string{"hour", "weekday"}
-		}
 		f.MissingIndicator = []bool{missing > 0 || f.Nulls != nil}
 	case HashedText:
 		f.Hash = cmp.Or(f.Hash, textHash)
@@ -507,6 +558,28 @@ func (c *column) array(f *Field, events int) {
 	}
 }
 
+func (c *column) summary(f *Field, events int) {
+	vs := make([][]float64, 4)
+	if f.Type == Length {
+		vs = vs[:1]
+	}
+	for _, l := range c.lists {
+		v, ok, err := [4]float64{float64(len(l))}, true, (*FieldError)(nil)
+		if f.Type == Summary {
+			v, ok, err = summarize(f, l)
+		}
+		for k := range vs {
+			if ok && err == nil {
+				vs[k] = append(vs[k], v[k])
+			}
+		}
+	}
+	f.Means, f.MissingIndicator = make([]float64, len(vs)), []bool{len(vs[0]) < events}
+	for k := range vs {
+		f.Means[k] = mean(vs[k])
+	}
+}
+
 func (c *column) categories(f *Field, missing int) {
 	f.MissingIndicator = []bool{missing > 0 && f.Type == Categorical}
 	if f.Hash > 0 {
@@ -515,7 +588,7 @@ func (c *column) categories(f *Field, missing int) {
 	count := map[string]int{}
 	for i := range c.all {
 		if text, ok := c.all[i].category(nil); ok {
-			count[string(text)]++
+			count[string(f.part(text))]++
 		}
 	}
 	for _, l := range c.lists {

@@ -8,7 +8,7 @@ import (
 )
 
 // nullTexts stand for no value in a field of numbers or times, in small or capital letters.
-var nullTexts = []string{"", "?", "-", "--", "na", "n/a", "nan", "null", "nil", "none", "unknown", "missing", "undefined"}
+var nullTexts = []string{"", "?", "-", "--", "na", "n/a", "nan", "null", "nil", "none", "unknown", "missing", "undefined", "0000-00-00", "0000-00-00 00:00:00"}
 
 const leastFarOff = 50 // values
 
@@ -44,9 +44,8 @@ func (c *column) nulls() (list []string, n int) {
 	var codes []string
 	for text, k := range c.texts {
 		_, number := decimal([]byte(text))
-		_, time := parseTime([]byte(text))
 		switch {
-		case number || time:
+		case number || isTime([]byte(text)):
 		case slices.Contains(nullTexts, strings.ToLower(strings.TrimSpace(text))):
 			list, n = append(list, text), n+k
 		case k >= defaultMin && 2*c.kinds[Number] >= c.n:
@@ -62,10 +61,10 @@ func (c *column) nulls() (list []string, n int) {
 
 // farOff returns up to two numbers that stand for no value, such as -999 and 9999: they recur,
 // have no digit but 9, and are farther from all others than these are from one another.
-func (c *column) farOff() (list []string) {
+func (c *column) farOff(f *Field) (list []string) {
 	var vs []float64
 	for i := range c.all {
-		if v, err := number(&Field{Type: Numeric}, &c.all[i]); err == nil {
+		if v, err := number(&Field{Type: Numeric, Unit: f.Unit, Comma: f.Comma}, &c.all[i]); err == nil {
 			vs = append(vs, v)
 		}
 	}

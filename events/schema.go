@@ -20,14 +20,16 @@ const (
 	Boolean     Type = "boolean"     // a feature: 0 or 1
 	Categorical Type = "categorical" // a feature for each category, or hashed
 	Tags        Type = "tags"        // a list of categories
-	Timestamp   Type = "time"        // sine and cosine of parts of it
+	Timestamp   Type = "time"        // its age, sine and cosine of other parts
 	HashedText  Type = "text"        // its words, hashed
 	Array       Type = "array"       // as many numeric features as there are items
+	Summary     Type = "summary"     // of a list of numbers: sum, mean, smallest and largest
+	Length      Type = "length"      // of a list: the number of its items
 )
 
 // Types lists the types.
 func Types() []Type {
-	return []Type{Ignore, Numeric, Boolean, Categorical, Tags, Timestamp, HashedText, Array}
+	return []Type{Ignore, Numeric, Boolean, Categorical, Tags, Timestamp, HashedText, Array, Summary, Length}
 }
 
 // Policies for a missing value, an unknown category, and an invalid value, which has
@@ -50,6 +52,10 @@ type Field struct {
 	Nulls []string `json:"nulls,omitempty" yaml:"nulls,omitempty,flow"`
 	// Transform of a number v: "", or "log1p", which is ln(1+|v|) with the sign of v.
 	Transform string `json:"transform,omitempty" yaml:"transform,omitempty"`
+	// Before and After, of a category: it is the part of a text before the first Before, or
+	// behind the last After.
+	Before string `json:"before,omitempty" yaml:"before,omitempty"`
+	After  string `json:"after,omitempty" yaml:"after,omitempty"`
 	// Clip, if not empty, holds the bounds of a number, before Transform.
 	Clip []float64 `json:"clip,omitempty" yaml:"clip,omitempty,flow"`
 	// Max is the largest number of categories that have their own features,
@@ -59,10 +65,19 @@ type Field struct {
 	// Hash, if positive, is the number of features that categories or words are
 	// hashed into.
 	Hash int `json:"hash,omitempty" yaml:"hash,omitempty"`
-	// Unit of a time that is a number: "s", or "ms", also the default. Parts are the parts
-	// of a time that become features: "hour", "weekday".
-	Unit  string   `json:"unit,omitempty" yaml:"unit,omitempty"`
+	// Unit of a time that is a number: "s", "ms", also the default, "us", "ns", "d", all since
+	// 1970, or "yyyymmdd". Of a number in a text: what may be before or behind it, such as "$".
+	Unit string `json:"unit,omitempty" yaml:"unit,omitempty"`
+	// Comma says what a comma in a number in a text is: Thousands, DecimalComma, or, if it is
+	// empty, an error.
+	Comma string `json:"comma,omitempty" yaml:"comma,omitempty"`
+	// Order is that of day and month in times with the year last: DayFirst, MonthFirst. If it
+	// is empty, such times are errors.
+	Order string `json:"order,omitempty" yaml:"order,omitempty"`
+	// Parts are the parts of a time that become features: "hour", "weekday", "age". The age is
+	// in days, up to the time in the field Until, or up to 2000-01-01 if Until is empty.
 	Parts []string `json:"parts,omitempty" yaml:"parts,omitempty,flow"`
+	Until string   `json:"until,omitempty" yaml:"until,omitempty"`
 	// Missing, Unknown and Invalid, if not empty, override the policies of the schema.
 	Missing string `json:"missing,omitempty" yaml:"missing,omitempty"`
 	Unknown string `json:"unknown,omitempty" yaml:"unknown,omitempty"`
@@ -70,10 +85,11 @@ type Field struct {
 
 	// Categories are those with their own features, in order.
 	Categories []string `json:"categories,omitempty" yaml:"categories,omitempty,flow"`
-	// Means of a number, or of each item of an array, replace missing values.
+	// Means of a number, of each item of an array, of an age, of a length, or of a summary
+	// replace missing values.
 	Means []float64 `json:"means,omitempty" yaml:"means,omitempty,flow"`
 	// MissingIndicator says for each of Means whether there is a feature that is set if
-	// the value is missing; for a category or a time it has one element.
+	// the value is missing; for a category, a time or a summary it has one element.
 	MissingIndicator []bool `json:"gaps,omitempty" yaml:"gaps,omitempty,flow"`
 	// Range is the smallest and the largest number.
 	Range []float64 `json:"range,omitempty" yaml:"range,omitempty,flow"`
@@ -86,6 +102,7 @@ type Field struct {
 	Note string `json:"-" yaml:"-"`
 
 	at         int            // first feature
+	until      int            // index of Until
 	nulls      []float64      // Nulls that are numbers
 	categories map[string]int // index into Categories; nil if there are few
 }
@@ -183,7 +200,7 @@ func (s *Schema) Scaled() []bool {
 		for j := f.at; j < f.at+f.width(); j++ {
 			scaled[j] = true
 		}
-		if f.Type == Numeric || f.Type == Array {
+		if f.Type != Boolean {
 			for j := range f.Means {
 				scaled[f.at+j] = false
 			}
@@ -201,6 +218,12 @@ func (f *Field) features(names []string) []string {
 	switch f.Type {
 	case Numeric, Boolean:
 		names = append(names, f.Name)
+		missing(f.Name, 0)
+	case Length:
+		names = append(names, f.Name+" length")
+		missing(f.Name, 0)
+	case Summary:
+		names = append(names, f.Name+" sum", f.Name+" mean", f.Name+" min", f.Name+" max")
 		missing(f.Name, 0)
 	case Array:
 		for k := range f.Means {
@@ -222,8 +245,13 @@ func (f *Field) features(names []string) []string {
 		}
 		missing(f.Name, 0)
 	case Timestamp:
+		if f.aged() {
+			names = append(names, f.Name+" "+agePart)
+		}
 		for _, p := range f.Parts {
-			names = append(names, f.Name+" "+p+" sin", f.Name+" "+p+" cos")
+			if p != agePart {
+				names = append(names, f.Name+" "+p+" sin", f.Name+" "+p+" cos")
+			}
 		}
 		missing(f.Name, 0)
 	case HashedText:
@@ -243,9 +271,9 @@ func (f *Field) width() int {
 		}
 	}
 	switch f.Type {
-	case Numeric, Boolean:
+	case Numeric, Boolean, Length:
 		return 1 + indicators
-	case Array:
+	case Array, Summary:
 		return len(f.Means) + indicators
 	case Categorical, Tags:
 		if f.Hash > 0 {
@@ -253,6 +281,9 @@ func (f *Field) width() int {
 		}
 		return len(f.Categories) + 1 + indicators
 	case Timestamp:
+		if f.aged() {
+			indicators--
+		}
 		return 2*len(f.Parts) + indicators
 	case HashedText:
 		return f.Hash
@@ -273,6 +304,10 @@ func (s *Schema) place() error {
 		return fmt.Errorf("others: %q is not one of ignore, refuse", s.Unlisted)
 	}
 	s.dim, s.steps = 0, nil
+	at := make(map[string]int, len(s.Fields))
+	for i := range s.Fields {
+		at[s.Fields[i].Name] = i
+	}
 	for i := range s.Fields {
 		f := &s.Fields[i]
 		if i > 0 && f.Name <= s.Fields[i-1].Name {
@@ -286,6 +321,12 @@ func (s *Schema) place() error {
 		}
 		if err := f.learned(); err != nil {
 			return fmt.Errorf("field %q: %w", f.Name, err)
+		}
+		if f.Until != "" {
+			var ok bool
+			if f.until, ok = at[f.Until]; !ok || f.until == i || s.Fields[f.until].Type != Timestamp {
+				return fmt.Errorf("field %q: until: %q is not another field of type time", f.Name, f.Until)
+			}
 		}
 		f.nulls = f.NullNumbers()
 		f.at = s.dim
@@ -337,11 +378,13 @@ func (f *Field) check() error {
 	}
 	err := errors.Join(
 		of(f.Nulls != nil, "nulls", Numeric, Timestamp),
-		of(f.Transform != "", "transform", Numeric, Array),
-		of(f.Clip != nil, "clip", Numeric, Array),
+		of(f.Transform != "", "transform", Numeric, Array, Summary),
+		of(f.Clip != nil, "clip", Numeric, Array, Summary),
+		of(f.Before != "", "before", Categorical), of(f.After != "", "after", Categorical),
 		of(f.Max != 0, "max", Categorical, Tags), of(f.MinCount != 0, "min-count", Categorical, Tags),
 		of(f.Hash != 0, "hash", Categorical, Tags, HashedText),
-		of(f.Unit != "", "unit", Timestamp), of(f.Parts != nil, "parts", Timestamp),
+		of(f.Unit != "", "unit", Timestamp, Numeric), of(f.Comma != "", "comma", Numeric),
+		of(f.Parts != nil, "parts", Timestamp), of(f.Order != "", "order", Timestamp), of(f.Until != "", "until", Timestamp),
 		of(f.Unknown != "", "unknown", Categorical, Tags),
 		policies(f.Missing, f.Unknown, f.Invalid),
 	)
@@ -356,12 +399,22 @@ func (f *Field) check() error {
 		return errors.New("max and min-count are positive")
 	case f.Hash < 0 || f.Hash > maxHash:
 		return fmt.Errorf("hash: %d is not in 1 to %d", f.Hash, maxHash)
-	case f.Unit != "" && f.Unit != "s" && f.Unit != "ms":
-		return fmt.Errorf("unit: %q is neither s nor ms", f.Unit)
+	case f.Type == Timestamp && units[f.Unit] == 0 && f.Unit != yyyymmdd:
+		return fmt.Errorf("unit: %q of a time is not one of s, ms, us, ns, d, yyyymmdd", f.Unit)
+	case f.Type == Numeric && (len(f.Unit) > longestUnit || strings.ContainsAny(f.Unit, "0123456789") || f.Unit != strings.TrimSpace(f.Unit)):
+		return fmt.Errorf("unit: %q of a number has more than %d bytes, digits, or space around it", f.Unit, longestUnit)
+	case f.Comma != "" && grouped[f.Comma] == nil:
+		return fmt.Errorf("comma: %q is neither thousands nor decimal", f.Comma)
+	case f.Order != "" && f.Order != DayFirst && f.Order != MonthFirst:
+		return fmt.Errorf("order: %q is neither dmy nor mdy", f.Order)
+	case f.Before != "" && f.After != "":
+		return errors.New("before and after exclude one another")
+	case f.Until != "" && !f.aged():
+		return errors.New("until: it is for the part age")
 	}
-	for _, p := range f.Parts {
-		if p != "hour" && p != "weekday" {
-			return fmt.Errorf("parts: %q is neither hour nor weekday", p)
+	for i, p := range f.Parts {
+		if p != hourPart && p != weekdayPart && p != agePart || slices.Contains(f.Parts[:i], p) {
+			return fmt.Errorf("parts: %q is not one of hour, weekday, age, each once", p)
 		}
 	}
 	return nil
@@ -371,15 +424,23 @@ func (f *Field) check() error {
 func (f *Field) learned() error {
 	means := 0
 	switch f.Type {
-	case Numeric, Boolean:
+	case Numeric, Boolean, Length:
 		means = 1
+	case Summary:
+		means = 4
 	case Array:
 		means = len(f.Means)
+	case Timestamp:
+		if f.aged() {
+			means = 1
+		}
 	}
-	indicators := max(means, 1)
+	indicators := 1
 	switch {
 	case f.Type == Ignore || f.Type == HashedText:
 		indicators = 0
+	case f.Type == Array:
+		indicators = max(means, 1)
 	case f.Type == Timestamp && len(f.Parts) == 0:
 		return errors.New("it has no parts")
 	}

@@ -2,15 +2,30 @@ package events
 
 import (
 	"math"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+)
+
+// units are the lengths of the units of times that are numbers, in milliseconds.
+var units = map[string]float64{"": 1, "s": 1000, "ms": 1, "us": 1e-3, "ns": 1e-6, "d": 86_400_000}
+
+// yyyymmdd is the unit of dates that are numbers of eight digits, such as 20260301.
+const yyyymmdd = "yyyymmdd"
+
+// Values of Field.Order.
+const (
+	DayFirst   = "dmy"
+	MonthFirst = "mdy"
 )
 
 // time returns the time in a cell.
 func (f *Field) time(c *Cell) (time.Time, bool) {
 	ms := c.Num
 	if c.Kind == Text {
-		t, ok := parseTime(c.Text)
+		t, ok := parseTime(c.Text, f.Order)
 		if ok {
 			return t, true
 		}
@@ -19,10 +34,13 @@ func (f *Field) time(c *Cell) (time.Time, bool) {
 		}
 	}
 	switch {
-	case c.Kind != Time && c.Kind != Number && c.Kind != Text:
+	case c.Kind == Time:
+	case c.Kind != Number && c.Kind != Text:
 		return time.Time{}, false
-	case c.Kind != Time && f.Unit == "s":
-		ms *= 1000
+	case f.Unit == yyyymmdd:
+		return compact(ms)
+	default:
+		ms *= units[f.Unit]
 	}
 	if !(math.Abs(ms) < 1e15) {
 		return time.Time{}, false
@@ -30,32 +48,291 @@ func (f *Field) time(c *Cell) (time.Time, bool) {
 	return time.UnixMilli(int64(ms)).UTC(), true
 }
 
-// layouts are RFC 3339 and variants of it: with a blank, without a zone (then it is UTC),
-// without a time.
-var layouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02"}
-
-func parseTime(text []byte) (time.Time, bool) {
-	if len(text) < 10 || len(text) > 40 || text[4] != '-' {
+// compact returns the date that a number of eight digits spells.
+func compact(v float64) (time.Time, bool) {
+	if !(v >= 1e7 && v < 1e8) || v != math.Trunc(v) {
 		return time.Time{}, false
 	}
-	for _, l := range layouts {
-		if t, err := time.Parse(l, string(text)); err == nil {
+	n := int(v)
+	return date(n/10000, n/100%100, n%100)
+}
+
+// date returns a day, if there is one.
+func date(year, month, day int) (time.Time, bool) {
+	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	return t, t.Day() == day && int(t.Month()) == month
+}
+
+// Dates with a time behind them, or without: the year first, last, or with the month's name. The
+// zone is UTC where it is not given.
+var (
+	clock = `(?:(?:T|, ?| |_|:)(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?: ?([AaPp])[Mm])?(?: ?(Z|UTC|GMT|[-+]\d\d(?::?\d\d)?))?)?$`
+
+	yearFirst  = regexp.MustCompile(`^(\d{4})([-/.])(\d{1,2})([-/.])(\d{1,2})` + clock)
+	yearLast   = regexp.MustCompile(`^(\d{1,2})([-/.])(\d{1,2})([-/.])(\d{4}|\d\d)` + clock)
+	monthSpelt = regexp.MustCompile(`^(?:[A-Za-z]{3,9},? )?(?:(\d{1,2})[-/ ]([A-Za-z]{3,9})[-/ ,] ?|([A-Za-z]{3,9})\.? (\d{1,2}),? )(\d{4})` + clock)
+)
+
+// parseTime reads a time. Where the year comes last, order says whether the day is first or the
+// month; without it such texts are no times.
+func parseTime(text []byte, order string) (time.Time, bool) {
+	if len(text) < 8 || len(text) > 40 {
+		return time.Time{}, false
+	}
+	if text[4] == '-' { // the usual form, and the fastest
+		if t, err := time.Parse(time.RFC3339Nano, string(text)); err == nil {
 			return t.UTC(), true
 		}
 	}
-	return time.Time{}, false
+	var year, month, day string
+	m := yearFirst.FindStringSubmatch(string(text))
+	if m != nil && m[2] == m[4] {
+		year, month, day = m[1], m[3], m[5]
+	} else if m = monthSpelt.FindStringSubmatch(string(text)); m != nil {
+		year, month, day = m[5], monthOf(m[2]+m[3]), m[1]+m[4]
+	} else if m = yearLast.FindStringSubmatch(string(text)); m != nil && order != "" && m[2] == m[4] && (len(m[5]) == 4 || m[2] == "/") {
+		year, month, day = m[5], m[3], m[1]
+		if order == MonthFirst {
+			day, month = month, day
+		}
+	} else {
+		return time.Time{}, false
+	}
+	t, ok := date(whole(year), whole(month), whole(day))
+	if len(year) == 2 { // as in POSIX
+		t, ok = date(1969+(whole(year)+31)%100, whole(month), whole(day))
+	}
+	if !ok {
+		return t, false
+	}
+	return withClock(t, m[6:])
 }
 
-// parts encodes each part of a time as a point on a circle with a diameter of 1.
+// isTime reports whether a text is a time, with either order of day and month.
+func isTime(text []byte) bool {
+	_, day := parseTime(text, DayFirst)
+	_, month := parseTime(text, MonthFirst)
+	return day || month
+}
+
+func whole(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// monthOf returns the number of the month with an English name, which may be abbreviated.
+func monthOf(name string) string {
+	name = strings.ToLower(name)
+	for m := time.January; m <= time.December; m++ {
+		if strings.HasPrefix(strings.ToLower(m.String()), name) || name == "sept" && m == time.September {
+			return strconv.Itoa(int(m))
+		}
+	}
+	return ""
+}
+
+// withClock adds hour, minute, second, fraction, A or P, and zone to a day.
+func withClock(t time.Time, part []string) (time.Time, bool) {
+	hour, minute, second := whole(part[0]), whole(part[1]), whole(part[2])
+	if half := strings.ToLower(part[4]); half != "" {
+		if hour < 1 || hour > 12 {
+			return t, false
+		}
+		hour %= 12
+		if half == "p" {
+			hour += 12
+		}
+	}
+	zone, wrong := 0, false
+	if z := strings.ReplaceAll(part[5], ":", ""); len(z) >= 3 && z[0] != 'U' && z[0] != 'G' {
+		hours, minutes := whole(z[1:3]), whole(z[3:])
+		wrong = hours > 24 || minutes > 59 // as in time.Parse
+		zone = 60*hours + minutes
+		if z[0] == '-' {
+			zone = -zone
+		}
+	}
+	nanoseconds := whole((part[3] + "000000000")[:9])
+	t = t.Add(time.Duration(60*hour+minute-zone)*time.Minute + time.Duration(second)*time.Second + time.Duration(nanoseconds))
+	return t, hour < 24 && minute < 60 && second < 60 && !wrong
+}
+
+// order reports whether nearly all of n texts are times with the year last, and sets the order
+// of day and month. If both are possible, times are taken to be close to one another.
+func (c *column) order(f *Field, n int) bool {
+	least := math.Inf(1)
+	for _, order := range []string{DayFirst, MonthFirst} {
+		var first, last time.Time
+		good := 0
+		for text, k := range c.texts {
+			t, ok := parseTime([]byte(text), order)
+			if !ok {
+				continue
+			}
+			if good == 0 || t.Before(first) {
+				first = t
+			}
+			if good == 0 || t.After(last) {
+				last = t
+			}
+			good += k
+		}
+		if span := last.Sub(first).Hours(); good > 0 && nearly(good, n) && span < least {
+			f.Order, least = order, span
+		}
+	}
+	return f.Order != ""
+}
+
+// Parts of a time.
+const (
+	hourPart    = "hour"
+	weekdayPart = "weekday"
+	agePart     = "age"
+)
+
+// aged reports whether a field of times has the part age.
+func (f *Field) aged() bool { return f.Type == Timestamp && slices.Contains(f.Parts, agePart) }
+
+// from2000 is what ages are measured up to if Field.Until is empty.
+var from2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// parts encodes the age, and each other part of a time as a point on a circle with a diameter
+// of 1.
 func (e *encoder) parts(f *Field, t time.Time) {
-	for k, p := range f.Parts {
+	at := f.at
+	if f.aged() {
+		e.set(at, float32(e.age(f, t)))
+		at++
+	}
+	for _, p := range f.Parts {
 		turn := float64(t.Hour())/24 + float64(t.Minute())/1440
-		if p == "weekday" {
+		switch p {
+		case agePart:
+			continue
+		case weekdayPart:
 			turn = float64(t.Weekday()) / 7
 		}
 		sin, cos := math.Sincos(2 * math.Pi * turn)
-		e.set(f.at+2*k, float32(sin)/2)
-		e.set(f.at+2*k+1, float32(cos)/2)
+		e.set(at, float32(sin)/2)
+		e.set(at+1, float32(cos)/2)
+		at += 2
+	}
+}
+
+// age returns the days from t to the time of the field f.Until, or the mean if there is none.
+func (e *encoder) age(f *Field, t time.Time) float64 {
+	end := from2000
+	if f.Until != "" {
+		until, c := &e.s.Fields[f.until], &e.row.Cells[f.until]
+		var ok bool
+		if end, ok = until.time(c); !ok || until.null(c) {
+			return f.Means[0]
+		}
+	}
+	return days(t, end)
+}
+
+func days(from, to time.Time) float64 {
+	return float64(to.UnixMilli()-from.UnixMilli()) / 86_400_000
+}
+
+// longSpan, of a single field of times, makes them dates of birth, say, and not the times of
+// events.
+const longSpan = 10 * 366 // days
+
+// times chooses the parts of the fields of times, and what their ages are measured up to: the
+// one that is the latest in most events.
+func (s *Schema) times(events [][]NamedCell) {
+	at := map[string]int{}
+	for i := range s.Fields {
+		if s.Fields[i].Type == Timestamp {
+			at[s.Fields[i].Name] = i
+		}
+	}
+	all := make([][]time.Time, len(s.Fields)) // of each event; zero is none
+	for i := range at {
+		all[at[i]] = make([]time.Time, len(events))
+	}
+	for k, e := range events {
+		for j := range e {
+			if i, ok := at[e[j].Name]; ok {
+				if t, ok := s.Fields[i].time(&e[j].Cell); ok && !s.Fields[i].null(&e[j].Cell) {
+					all[i][k] = t
+				}
+			}
+		}
+	}
+	latest := make([]int, len(s.Fields))
+	for k := range events {
+		last := -1
+		for i := range all {
+			if all[i] != nil && !all[i][k].IsZero() && (last < 0 || all[i][k].After(all[last][k])) {
+				last = i
+			}
+		}
+		if last >= 0 {
+			latest[last]++
+		}
+	}
+	reference := -1
+	for i := range all {
+		if all[i] != nil && (reference < 0 || latest[i] > latest[reference]) {
+			reference = i
+		}
+	}
+	for i := range all {
+		f := &s.Fields[i]
+		if f.Type == Timestamp && f.Parts == nil {
+			until := ""
+			if i != reference {
+				until = s.Fields[reference].Name
+			}
+			f.chooseParts(all[i], until)
+		}
+		if !f.aged() {
+			continue
+		}
+		var ages []float64
+		for k, t := range all[i] {
+			end := from2000
+			if j, ok := at[f.Until]; ok {
+				end = all[j][k]
+			}
+			if !t.IsZero() && !end.IsZero() {
+				ages = append(ages, days(t, end))
+			}
+		}
+		f.Means = []float64{mean(ages)}
+	}
+}
+
+// chooseParts chooses parts that say something: no hour of dates, an age of times before
+// others, or long ago.
+func (f *Field) chooseParts(times []time.Time, until string) {
+	var first, last time.Time
+	dates := true
+	for _, t := range times {
+		if t.IsZero() {
+			continue
+		}
+		dates = dates && t.Equal(t.Truncate(24*time.Hour))
+		if first.IsZero() || t.Before(first) {
+			first = t
+		}
+		if t.After(last) {
+			last = t
+		}
+	}
+	long := days(first, last) > longSpan
+	if !dates {
+		f.Parts = append(f.Parts, hourPart)
+	}
+	if !dates || !long {
+		f.Parts = append(f.Parts, weekdayPart)
+	}
+	if until != "" || long {
+		f.Parts, f.Until = append(f.Parts, agePart), until
 	}
 }
 
@@ -70,9 +347,27 @@ func timeName(name string) bool {
 	return false
 }
 
-// within reports whether the times, in units of 1/per seconds, are in 2000 to 2100.
-func within(first, last, per float64) bool {
-	from := float64(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
-	to := float64(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
-	return first >= from*per && last < to*per
+// timeUnit returns the unit of whole numbers from first to last in a field with this name, if they
+// are times from 2000 to 2100, or dates of eight digits from 1900 on. Otherwise it is empty.
+func timeUnit(name string, first, last float64) string {
+	if !timeName(name) {
+		return ""
+	}
+	from, to := float64(from2000.UnixMilli()), float64(from2000.AddDate(100, 0, 0).UnixMilli())
+	list := []string{"s", "ms", "us", "ns"}
+	dates := strings.HasSuffix(strings.ToLower(name), "date")
+	if dates {
+		list = append(list, "d")
+	}
+	for _, unit := range list {
+		if first*units[unit] >= from && last*units[unit] < to {
+			return unit
+		}
+	}
+	_, begins := compact(first)
+	_, ends := compact(last)
+	if dates && begins && ends && first > 1900_00_00 && last < 2100_00_00 {
+		return yyyymmdd
+	}
+	return ""
 }

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -108,6 +109,7 @@ type eventReader struct {
 
 	keys []lastKey // of the previous event
 	k    int       // number of keys read so far in this one
+	had  []*name   // the fields of the objects of lists that are being read
 }
 
 // A lastKey is a key of the previous event. It is likely to recur in the same place,
@@ -198,6 +200,8 @@ func (r *eventReader) object(n *names, depth int) error {
 				return p.fail("", "the nesting is too deep")
 			}
 			err = r.object(e.sub, depth+1)
+		case e.sub != nil && p.eat('['):
+			err = r.list(e, depth)
 		case e.at >= 0:
 			err = r.cell(e, depth)
 		case e.at == labelAt:
@@ -222,6 +226,90 @@ func (r *eventReader) object(n *names, depth int) error {
 	}
 }
 
+// list reads a list behind its opening bracket whose objects may have fields of the schema. The
+// values of a field in all of them are a list.
+func (r *eventReader) list(e *name, depth int) error {
+	if depth > maxDepth {
+		return r.p.fail("", "the nesting is too deep")
+	}
+	from, n := len(r.row.Items), 0
+	for first := true; ; first = false {
+		more, err := r.p.more(first, ']')
+		if err == nil && more {
+			item := events.Cell{Kind: events.Other}
+			if r.p.eat('{') {
+				err = r.item(e.sub, depth+2)
+			} else {
+				err = readCell(&r.p, &item, e.text, depth+1)
+			}
+			if n++; n <= events.MaxArray {
+				r.row.Items = append(r.row.Items, item)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+	}
+	if e.at >= 0 {
+		c := &r.row.Cells[e.at]
+		if c.Kind != events.Absent {
+			return r.twice(e.at)
+		}
+		c.Kind, c.From, c.To = events.List, int32(from), int32(len(r.row.Items))
+		if n > events.MaxArray {
+			c.Kind = events.Other
+		}
+	}
+	if at := r.row.Gathered(); at >= 0 {
+		return r.twice(at)
+	}
+	return nil
+}
+
+// item reads the fields of an object in a list behind its opening bracket.
+func (r *eventReader) item(n *names, depth int) error {
+	p, before := &r.p, len(r.had)
+	defer func() { r.had = r.had[:before] }()
+	for first := true; ; first = false {
+		e, more, err := r.next(n, first)
+		if err != nil || !more {
+			return err
+		}
+		if e != nil && slices.Contains(r.had[before:], e) {
+			return failf(stream.StageDecode, stream.ReasonDuplicate, e.text, "the key comes twice")
+		}
+		switch {
+		case e == nil:
+			r.row.Unlisted++
+			err = p.skip(depth)
+		case depth > maxDepth:
+			return p.fail("", "the nesting is too deep")
+		case e.sub != nil && p.eat('{'):
+			err = r.item(e.sub, depth+1)
+		case e.at >= 0:
+			var c events.Cell
+			if err = readCell(p, &c, r.c.schema.Fields[e.at].Name, depth); c.Kind > events.Null {
+				r.row.Gather(e.at, c)
+			}
+		default:
+			err = p.skip(depth)
+		}
+		if err != nil {
+			return err
+		}
+		if e != nil {
+			r.had = append(r.had, e)
+		}
+	}
+}
+
+func (r *eventReader) twice(at int) error {
+	return failf(stream.StageDecode, stream.ReasonDuplicate, r.c.schema.Fields[at].Name, "the key comes twice")
+}
+
 // renamed replaces "y" by the name of the label in the field of an error.
 func renamed(err error, name string) error {
 	if fe, ok := err.(*stream.FieldError); ok && fe.Field == "y" {
@@ -234,7 +322,7 @@ func renamed(err error, name string) error {
 func (r *eventReader) cell(e *name, depth int) error {
 	c := &r.row.Cells[e.at]
 	if c.Kind != events.Absent {
-		return failf(stream.StageDecode, stream.ReasonDuplicate, r.c.schema.Fields[e.at].Name, "the key comes twice")
+		return r.twice(e.at)
 	}
 	if e.plain {
 		// A feature keeps only a float32, and short32 takes a third of the time.
@@ -392,12 +480,9 @@ func (p *jsonText) fields(list []events.NamedCell, prefix string, depth int) ([]
 			}
 			continue
 		case p.eat('['):
-			n.Cell.Kind = events.List
-			if n.Items, err = readItems(p, nil, n.Name, depth); len(n.Items) > events.MaxArray {
-				n.Cell.Kind, n.Items = events.Other, nil
-			}
-			for i := range n.Items {
-				n.Items[i].Text = bytes.Clone(n.Items[i].Text)
+			var inside []events.NamedCell
+			if n, inside, err = p.listFields(n, depth); err == nil {
+				list = append(list, inside...)
 			}
 		default:
 			err = readCell(p, &n.Cell, n.Name, depth)
@@ -410,4 +495,54 @@ func (p *jsonText) fields(list []events.NamedCell, prefix string, depth int) ([]
 			return list, failf(stream.StageFeature, stream.ReasonLimit, "", "more than %d fields", 2*events.MaxFields)
 		}
 	}
+}
+
+// listFields reads a list behind its opening bracket: its items, and those of the fields of objects
+// in it.
+func (p *jsonText) listFields(n events.NamedCell, depth int) (_ events.NamedCell, inside []events.NamedCell, err error) {
+	n.Cell.Kind = events.List
+	at := map[string]int{}
+	for first := true; ; first = false {
+		more, err := p.more(first, ']')
+		if err != nil {
+			return n, nil, err
+		}
+		if !more {
+			break
+		}
+		item := events.Cell{Kind: events.Other}
+		var fields []events.NamedCell
+		if depth < events.MaxDepth+2 && p.eat('{') {
+			fields, err = p.fields(nil, n.Name, depth+2)
+		} else {
+			err = readCell(p, &item, n.Name, depth+1)
+			item.Text = bytes.Clone(item.Text)
+		}
+		if err != nil {
+			return n, nil, err
+		}
+		n.Items = append(n.Items, item)
+		for _, f := range fields {
+			if f.Cell.Kind == events.List {
+				continue // no lists of lists
+			}
+			k, ok := at[f.Name]
+			if !ok {
+				k = len(inside)
+				at[f.Name], inside = k, append(inside, events.NamedCell{Name: f.Name, Cell: events.Cell{Kind: events.List}})
+			}
+			if f.Cell.Kind > events.Null {
+				inside[k].Items = append(inside[k].Items, f.Cell)
+			}
+		}
+	}
+	for k := range inside {
+		if len(inside[k].Items) > events.MaxArray {
+			inside[k].Cell.Kind, inside[k].Items = events.Other, nil
+		}
+	}
+	if len(n.Items) > events.MaxArray {
+		n.Cell.Kind, n.Items = events.Other, nil
+	}
+	return n, inside, nil
 }

@@ -29,9 +29,25 @@ _CACHE = 1 << 16
 _TRUTHS = {True: 1.0, False: 0.0, "true": 1.0, "True": 1.0, "TRUE": 1.0, "1": 1.0}
 _TRUTHS |= {"false": 0.0, "False": 0.0, "FALSE": 0.0, "0": 0.0}
 _DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-_TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:([T ])(\d\d):(\d\d):(\d\d)(?:[.,]\d+)?(?:(Z)|([-+])(\d\d):(\d\d))?)?", re.ASCII
+_CLOCK = (
+    r"(?:(?:T|, ?| |_|:)(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d)(?:[.,](?P<f>\d{1,9}))?)?(?: ?(?P<half>[AaPp])[Mm])?"
+    r"(?: ?(?:Z|UTC|GMT|(?P<sign>[-+])(?P<zh>\d\d)(?::?(?P<zm>\d\d))?))?)?"
 )
+_YEAR_FIRST = re.compile(r"(?P<y>\d{4})(?P<sep>[-/.])(?P<m>\d{1,2})(?P=sep)(?P<d>\d{1,2})" + _CLOCK, re.ASCII)
+_MONTH_SPELT = re.compile(
+    r"(?:[A-Za-z]{3,9},? )?(?:(?P<d>\d{1,2})[-/ ](?P<m>[A-Za-z]{3,9})[-/ ,] ?|(?P<m2>[A-Za-z]{3,9})\.? (?P<d2>\d{1,2}),? )(?P<y>\d{4})"
+    + _CLOCK,
+    re.ASCII,
+)
+_YEAR_LAST = re.compile(r"(?P<d>\d{1,2})(?P<sep>[-/.])(?P<m>\d{1,2})(?P=sep)(?P<y>\d{4}|(?<=/)\d\d)" + _CLOCK, re.ASCII)
+_MONTHS = "january february march april may june july august september october november december".split()
+_UNITS = {"": 1.0, "s": 1000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6, "d": 86_400_000.0}
+_FROM_2000 = 946_684_800_000
+_SPACE = r"[%s' \u00a0\u202f]"
+_GROUPED = {
+    comma: re.compile(rf"(\d*|\d{{1,3}}(?:{space}\d{{2,3}})*{space}\d{{3}})((?:{point}\d*)?)", re.ASCII)
+    for comma, space, point in (("thousands", _SPACE % ",", r"\."), ("decimal", _SPACE % ".", ","))
+}
 _WORD = re.compile(rb"[a-z0-9\x80-\xff]+")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 # What stands for no value in CSV.
@@ -102,10 +118,30 @@ def _decimal(text: str) -> float | None:
     return float(text) if len(text) <= 64 and _DECIMAL.fullmatch(text) else None
 
 
-def _number(v: Any) -> float:
+def _amount(text: str, unit: str, comma: str) -> float | None:
+    """The number in a text, with its unit or none, and separators."""
+    if not (unit or comma) or len(text.encode(errors="replace")) > 64:
+        return _decimal(text)
+    m = re.search("[0-9].*[0-9]|[0-9]", text, re.DOTALL)
+    if m is None:
+        return None
+    first = m.start()
+    if text[:first].endswith(".") and not text[: first - 1][-1:].isalpha():
+        first -= 1  # $.50, but not Rs.50
+    before, digits, after = text[:first].strip(), text[first : m.end()], text[m.end() :].strip()
+    sign = next((s for s in "-\u2212+" if before.startswith(s) or before.endswith(s)), "")
+    before = (before.removeprefix(sign) if before.startswith(sign) else before.removesuffix(sign)).strip()
+    m = _GROUPED[comma or "thousands"].fullmatch(digits)
+    if before and after or before + after not in ("", unit) or m is None:
+        return None
+    number = _decimal(re.sub("[^0-9]", "", m[1]) + m[2].replace(",", "."))
+    return -number if number is not None and sign in ("-", "\u2212") else number
+
+
+def _number(v: Any, unit: str = "", comma: str = "") -> float:
     v = _plain(v)
     if isinstance(v, str):
-        if (number := _decimal(v)) is None:
+        if (number := _amount(v, unit, comma)) is None:
             raise _Wrong("")
         return number
     if isinstance(v, datetime.date):
@@ -130,26 +166,56 @@ def _category(v: Any) -> str:
     return _shortest(number)
 
 
-def _time(v: Any, unit: str) -> int:
+def _parse_time(text: str, order: str) -> int | None:
+    """Milliseconds since 1970 of a time in a text, in UTC where it has no zone."""
+    if not 8 <= len(text.encode(errors="replace")) <= 40:
+        return None
+    m = _YEAR_FIRST.fullmatch(text) or _MONTH_SPELT.fullmatch(text) or (_YEAR_LAST.fullmatch(text) if order else None)
+    if m is None:
+        return None
+    g = m.groupdict()
+    day, month = g["d"] or g.get("d2"), g["m"] or g.get("m2")
+    if m.re is _MONTH_SPELT:
+        name = month.lower()
+        month = next((k for k, full in enumerate(_MONTHS, 1) if full.startswith(name) or name == "sept" and k == 9), 0)
+    elif m.re is _YEAR_LAST and order == "mdy":
+        day, month = month, day
+    year, hour = int(g["y"]), int(g["H"] or 0)
+    if len(g["y"]) == 2:  # as in POSIX
+        year = 1969 + (year + 31) % 100
+    if g["half"]:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + 12 * (g["half"] in "Pp")
+    try:
+        t = _milliseconds(datetime.datetime(year, int(month), int(day), hour, int(g["M"] or 0), int(g["S"] or 0)))
+    except ValueError:
+        return None
+    hours, minutes = int(g["zh"] or 0), int(g["zm"] or 0)
+    if hours > 24 or minutes > 59:
+        return None
+    zone = hours * 60 + minutes
+    return int(t) + int((g["f"] or "").ljust(3, "0")[:3]) - (-zone if g["sign"] == "-" else zone) * 60_000
+
+
+def _time(v: Any, unit: str, order: str = "") -> int:
     """Milliseconds since 1970, UTC."""
     v = _plain(v)
-    if isinstance(v, str) and _decimal(v) is None:
-        m = _TIME.fullmatch(v)
-        if not m or m[4] == " " and (m[8] or m[9]):
-            raise _Wrong("")
-        try:
-            year, month, day, hour, minute, second = (int(g or 0) for g in m.group(1, 2, 3, 5, 6, 7))
-            t = _milliseconds(datetime.datetime(year, month, day, hour, minute, second))
-        except ValueError:
-            raise _Wrong("") from None
-        if m[9]:
-            t -= int(m[9] + "1") * (int(m[10]) * 60 + int(m[11])) * 60000
-        return int(t)
+    if isinstance(v, str) and (t := _parse_time(v, order)) is not None:
+        return t
     if isinstance(v, bool):
         raise _Wrong("")
     ms = _number(v)
-    if unit == "s" and not isinstance(v, datetime.date):
-        ms *= 1000
+    if isinstance(v, datetime.date):
+        return int(ms)
+    if unit == "yyyymmdd":
+        try:
+            if ms % 1 or not 1e7 <= ms < 1e8:
+                raise ValueError
+            return int(_milliseconds(datetime.date(int(ms) // 10000, int(ms) // 100 % 100, int(ms) % 100)))
+        except ValueError:
+            raise _Wrong("") from None
+    ms *= _UNITS[unit]
     if not abs(ms) < 1e15:
         raise _Wrong("")
     return int(ms)
@@ -179,6 +245,10 @@ def _find(event: Event, path: str) -> Any:
         inner = event.get(path[:at])
         if isinstance(inner, Mapping) and (v := _find(inner, path[at + 1 :])) is not None:
             return v
+        if isinstance(inner, (list, tuple)):  # the values of a field of the objects in it
+            found = [_find(i, path[at + 1 :]) for i in inner if isinstance(i, Mapping)]
+            if any(v is not None for v in found):
+                return [v for v in found if v is not None]
         at = path.find(".", at + 1)
     return None
 
@@ -188,7 +258,9 @@ def _unlisted(event: Event, known: set[str], prefix: str = "") -> list[str]:
     out: list[str] = []
     for k, v in event.items():
         name = f"{prefix}{k}"
-        if name not in known:
+        if isinstance(v, (list, tuple)) and any(k.startswith(f"{name}.") for k in known):
+            out += [u for i in v if isinstance(i, Mapping) for u in _unlisted(i, known, f"{name}.")]
+        elif name not in known:
             out += _unlisted(v, known, f"{name}.") if isinstance(v, Mapping) else [name]
     return out
 
@@ -233,8 +305,11 @@ class _Field:
         self.transform = d.get("transform", "")
         self.clip = [float(v) for v in d["clip"]] if d.get("clip") else None
         self.hash = int(d.get("hash", 0))
-        self.unit = str(d.get("unit", ""))
+        self.unit, self.comma, self.order = (str(d.get(k, "")) for k in ("unit", "comma", "order"))
+        self.before, self.after = str(d.get("before", "")), str(d.get("after", ""))
         self.parts: list[str] = d.get("parts", [])
+        self.until = str(d.get("until", ""))
+        self._cycles = [p for p in self.parts if p != "age"]
         self.means = np.array(d.get("means", []), np.float64)
         self.gaps = np.array(d.get("gaps", []), bool)
         self.refuse_missing = policy("missing", "indicator") == "refuse"
@@ -246,22 +321,26 @@ class _Field:
         encode: dict[str, Callable[[_Output, I64, list[Any]], I64]] = {
             "ignore": lambda out, rows, cells: rows[:0], "numeric": self._numbers, "boolean": self._each,
             "categorical": self._each, "tags": self._each, "time": self._each, "text": self._each, "array": self._arrays,
+            "summary": self._each, "length": self._each,
         }  # fmt: skip
         if self.type not in encode:
             raise ValueError(f"field {self.name!r}: the type {self.type!r} is not known")
         self._encode = encode[self.type]
-        means = {"numeric": 1, "boolean": 1, "array": len(self.gaps)}.get(self.type, 0)
+        aged = int(self.type == "time" and "age" in self.parts)
+        means = {"numeric": 1, "boolean": 1, "length": 1, "summary": 4, "time": aged, "array": len(self.gaps)}.get(self.type, 0)
         gaps = {"ignore": 0, "text": 0, "array": means}.get(self.type, 1)
-        if len(self.means) != means or len(self.gaps) != gaps or self.type == "text" and self.hash < 1 or len(self.clip or (0, 0)) != 2:
+        if len(self.means) != means or len(self.gaps) != gaps or self.type == "text" and self.hash < 1 or len(self.clip or (0, 0)) != 2 \
+                or self.comma and self.comma not in _GROUPED or self.type == "time" and self.unit not in (*_UNITS, "yyyymmdd"):
             raise ValueError(f"field {self.name!r}: {len(self.means)} means, {len(self.gaps)} gaps, hash {self.hash}")
 
     @property
     def width(self) -> int:
         gaps = int(self.gaps.sum())
         return {
-            "ignore": 0, "numeric": 1 + gaps, "boolean": 1 + gaps, "array": len(self.means) + gaps,
+            "ignore": 0, "numeric": 1 + gaps, "boolean": 1 + gaps, "length": 1 + gaps,
+            "array": len(self.means) + gaps, "summary": len(self.means) + gaps,
             "categorical": (self.hash or len(self.categories) + 1) + gaps, "tags": (self.hash or len(self.categories) + 1) + gaps,
-            "time": 2 * len(self.parts) + gaps, "text": self.hash,
+            "time": len(self.means) + 2 * len(self._cycles) + gaps, "text": self.hash,
         }[self.type]  # fmt: skip
 
     def features(self) -> list[str]:
@@ -273,13 +352,23 @@ class _Field:
             items = [f"{n}[{k}]" for k in range(len(self.means))]
             return items + [f"{i} missing" for i, g in zip(items, self.gaps) if g]
         if self.type == "time":
-            return [f"{n} {p} {f}" for p in self.parts for f in ("sin", "cos")] + missing
+            return [f"{n} age"] * len(self.means) + [f"{n} {p} {f}" for p in self._cycles for f in ("sin", "cos")] + missing
+        if self.type in ("summary", "length"):
+            return [f"{n} {k}" for k in (("sum", "mean", "min", "max") if self.type == "summary" else ("length",))] + missing
         if self.type in ("categorical", "tags", "text") and self.hash:
             return [f"{n}#{k}" for k in range(self.hash)] + (missing if self.type != "text" else [])
         return [] if self.type == "ignore" else [*(f"{n}={c}" for c in self.categories), f"{n} other", *missing]
 
-    def encode(self, out: _Output, cells: list[Any]) -> None:
-        """Encodes the field of each event. Cells are None where there is no value."""
+    def moment(self, cell: Any) -> int | None:
+        """The milliseconds of a time, if there is one."""
+        try:
+            return None if cell is None or self.nulls and self._null(cell) else _time(cell, self.unit, self.order)
+        except _Wrong:
+            return None
+
+    def encode(self, out: _Output, cells: list[Any], ends: list[int | None] | None = None) -> None:
+        """Encodes the field of each event. Cells are None where there is no value; ends are what ages are measured up to."""
+        self._ages(out, cells, ends)
         if self.nulls:
             cells = [None if self._null(c) else c for c in cells]
         rows = np.array([i for i, c in enumerate(cells) if c is not None], np.int64)
@@ -294,7 +383,7 @@ class _Field:
         if self.refuse_missing:
             raise EventError(f"event {missing.min()}: {self.name}: missing")
         at, gap = self.at, bool(self.gaps[:1].any())
-        if self.type in ("numeric", "boolean", "array"):
+        if self.type in ("numeric", "boolean", "array", "summary", "length"):
             items = len(self.means)
             out.set(missing[:, None], np.arange(at, at + items), self.means)
             out.set(missing[:, None], np.arange(at + items, at + self.width), _HALF)
@@ -303,6 +392,16 @@ class _Field:
                 out.set(missing, at + self.width - 1, _HALF)
             elif self.type == "categorical" and not self.hash:  # none was missing before
                 out.set(missing, at + len(self.categories), _HALF)
+
+    def _ages(self, out: _Output, cells: list[Any], ends: list[int | None] | None) -> None:
+        if self.type != "time" or not len(self.means):
+            return
+        begins = [self.moment(c) for c in cells]
+        days = [
+            self.means[0] if t is None or end is None else (end - t) / 86_400_000
+            for t, end in zip(begins, [_FROM_2000] * len(cells) if ends is None else ends)
+        ]
+        out.set(np.arange(len(cells)), self.at, np.array(days))
 
     def _null(self, cell: Any) -> bool:
         """Whether a value stands for none."""
@@ -340,7 +439,7 @@ class _Field:
             v = np.zeros(len(cells))
             for k, c in enumerate(cells):
                 try:
-                    v[k] = _number(c)
+                    v[k] = _number(c, self.unit, self.comma)
                 except _Wrong as e:
                     self._wrong(int(rows[k]), c, e)
                     invalid.append(k)
@@ -393,7 +492,7 @@ class _Field:
 
     def _each(self, out: _Output, rows: I64, cells: list[Any]) -> I64:
         """Fields that are encoded a value at a time, as entries of column and number."""
-        one: Callable[[Any], list[tuple[int, Any]]] = getattr(self, "_" + self.type)
+        one: Callable[[Any], list[tuple[int, Any]] | None] = getattr(self, "_" + self.type)
         row: list[int] = []
         entries: list[tuple[int, Any]] = []
         invalid: list[int] = []
@@ -402,6 +501,8 @@ class _Field:
                 got = one(c)
             except _Wrong as e:
                 self._wrong(r, c, e)
+                got = None
+            if got is None:
                 invalid.append(r)
                 continue
             row += [r] * len(got)
@@ -433,6 +534,10 @@ class _Field:
 
     def _categorical(self, c: Any) -> list[tuple[int, Any]]:
         text = c if type(c) is str else _category(c)
+        if self.before:
+            text = text.partition(self.before)[0]
+        if self.after:
+            text = text.rpartition(self.after)[2]
         if self.hash:
             j, sign = self._slot(text)
             return [(j, sign * _HALF)]
@@ -463,12 +568,39 @@ class _Field:
         return list(sums.items())
 
     def _time(self, c: Any) -> list[tuple[int, Any]]:
-        ms = _time(c, self.unit)
+        ms = _time(c, self.unit, self.order)
         out: list[tuple[int, Any]] = []
-        for k, p in enumerate(self.parts):
+        for k, p in enumerate(self._cycles):
             turn = (ms // 86_400_000 + 4) % 7 / 7 if p == "weekday" else ms // 60_000 % 1440 / 1440
-            out += [(2 * k, math.sin(2 * math.pi * turn) / 2), (2 * k + 1, math.cos(2 * math.pi * turn) / 2)]
+            at = len(self.means) + 2 * k
+            out += [(at, math.sin(2 * math.pi * turn) / 2), (at + 1, math.cos(2 * math.pi * turn) / 2)]
         return out
+
+    def _length(self, c: Any) -> list[tuple[int, Any]]:
+        if isinstance(c, (list, tuple, np.ndarray)) and len(c) <= _MAX_LIST:
+            return [(0, len(c))]
+        c = _plain(c)
+        if isinstance(c, bool) or not isinstance(c, (int, float)) or c - c != 0:
+            raise _Wrong("")
+        return [(0, c)]
+
+    def _summary(self, c: Any) -> list[tuple[int, Any]] | None:
+        if not isinstance(c, (list, tuple, np.ndarray)) or len(c) > _MAX_LIST:
+            raise _Wrong("")
+        items = [i for i in c if i is not None]
+        if not items:
+            return None
+        v = np.zeros(len(items))
+        for k, item in enumerate(items):
+            try:
+                v[k] = _number(item)
+            except _Wrong:
+                raise _Wrong(f"item {k} is {_describe(item)}, where the schema has a number") from None
+        v = self._finish(v)
+        if not np.isfinite(np.float32(v.sum())):
+            raise _infinite(c)
+        total = sum(v.tolist())
+        return [(0, total), (1, total / len(v)), (2, v.min()), (3, v.max())]
 
     def _text(self, c: Any) -> list[tuple[int, Any]]:
         c = _plain(c)
@@ -504,6 +636,7 @@ class Schema:
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
             raise FormatError(f"schema of events: {e}") from None
         self._csv = csv
+        self._by_name = {f.name: f for f in self._fields}
         self.dim = 0
         for f in self._fields:
             f.at = self.dim
@@ -511,6 +644,16 @@ class Schema:
 
     def features(self) -> list[str]:
         return [name for f in self._fields for name in f.features()]
+
+    def _cells(self, f: _Field, events: Sequence[Event]) -> list[Any]:
+        cells = [e.get(f.name) for e in events]
+        if "." in f.name:
+            cells = [_find(e, f.name) if c is None else c for c, e in zip(cells, events)]
+        if any(k.startswith(f"{f.name}.") for k in self._known):  # then an object is that of other fields
+            cells = [None if isinstance(c, Mapping) else c for c in cells]
+        if self._csv:
+            cells = [None if isinstance(c, str) and c in _NONE else c for c in cells]
+        return cells
 
     def rows(self, events: Sequence[Event]) -> Rows:
         out = _Output(len(events), self.dim)
@@ -521,14 +664,9 @@ class Schema:
             inner = [_find(e, self._root) for e in events]
             events = [i if isinstance(i, Mapping) else e for i, e in zip(inner, events)]
         for f in self._fields:
-            if f.type == "ignore":
-                continue
-            cells = [e.get(f.name) for e in events]
-            if "." in f.name:
-                cells = [_find(e, f.name) if c is None else c for c, e in zip(cells, events)]
-            if self._csv:
-                cells = [None if isinstance(c, str) and c in _NONE else c for c in cells]
-            f.encode(out, cells)
+            if f.type != "ignore":
+                until = self._by_name.get(f.until)
+                f.encode(out, self._cells(f, events), [until.moment(c) for c in self._cells(until, events)] if until else None)
         if self._strict:
             for i, e in enumerate(events):
                 if unknown := _unlisted(e, self._known):

@@ -1,0 +1,123 @@
+package events
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Values of Field.Comma.
+const (
+	Thousands    = "thousands" // 1,234.50, 1 234.50 or 1'234.50
+	DecimalComma = "decimal"   // 1234,50, 1.234,50, 1 234,50 or 1'234,50
+)
+
+// grouped are the digits of a number, by Field.Comma: with groups of three digits, or of two as in
+// India, and the last of three.
+var grouped = map[string]*regexp.Regexp{
+	Thousands:    regexp.MustCompile(`^(\d*|\d{1,3}(?:[,' \x{a0}\x{202f}]\d{2,3})*[,' \x{a0}\x{202f}]\d{3})((?:\.\d*)?)$`),
+	DecimalComma: regexp.MustCompile(`^(\d*|\d{1,3}(?:[.' \x{a0}\x{202f}]\d{2,3})*[.' \x{a0}\x{202f}]\d{3})((?:,\d*)?)$`),
+}
+
+const longestUnit = 16 // bytes
+
+// decimal returns the number in a text, which may have the unit of f, or none, before or behind
+// it, and separators as f.Comma says. With a unit, those of thousands need not be said.
+func (f *Field) decimal(text []byte) (float64, bool) {
+	if f.Type != Numeric || f.Unit == "" && f.Comma == "" || len(text) > 64 {
+		return decimal(text)
+	}
+	minus, digits, unit, ok := takeApart(string(text))
+	if !ok || unit != f.Unit && unit != "" {
+		return 0, false
+	}
+	m := grouped[cmp.Or(f.Comma, Thousands)].FindStringSubmatch(digits)
+	if m == nil {
+		return 0, false
+	}
+	digits = strings.Map(digit, m[1]) + strings.Replace(m[2], ",", ".", 1)
+	v, ok := decimal([]byte(digits))
+	if minus {
+		v = -v
+	}
+	return v, ok
+}
+
+func digit(r rune) rune {
+	if r >= '0' && r <= '9' {
+		return r
+	}
+	return -1
+}
+
+// takeApart splits a text with a number into its sign, what is between its first digit and its
+// last one, and its unit: the rest, which is before the digits or behind them.
+func takeApart(text string) (minus bool, digits, unit string, ok bool) {
+	const all = "0123456789"
+	first, last := strings.IndexAny(text, all), strings.LastIndexAny(text, all)
+	switch {
+	case first < 0:
+		return false, "", "", false
+	case strings.HasSuffix(text[:first], "."):
+		if r, _ := utf8.DecodeLastRuneInString(text[:first-1]); !unicode.IsLetter(r) {
+			first-- // $.50, but not Rs.50
+		}
+	}
+	before, after := strings.TrimSpace(text[:first]), strings.TrimSpace(text[last+1:])
+	for _, sign := range []string{"-", "\u2212", "+"} {
+		rest, begins := strings.CutPrefix(before, sign)
+		if !begins {
+			rest, begins = strings.CutSuffix(before, sign)
+		}
+		if begins {
+			minus, before = sign != "+", strings.TrimSpace(rest)
+			break
+		}
+	}
+	return minus, text[first : last+1], before + after, before == "" || after == ""
+}
+
+// mayBeUnit reports whether a text behind a number, or before it, is likely to be a unit: kg, %, US$.
+// Before a number only a currency is; room 12 is a name.
+func mayBeUnit(unit string, before bool) bool {
+	return len(unit) <= longestUnit && (!before || strings.ContainsFunc(unit, func(r rune) bool { return unicode.Is(unicode.Sc, r) }))
+}
+
+// amount reports whether nearly all of n texts are numbers with one unit, or with separators, and
+// sets both.
+func (c *column) amount(f *Field, n int) bool {
+	units := map[string]int{}
+	for text, k := range c.texts {
+		if _, digits, unit, ok := takeApart(text); ok && mayBeUnit(unit, !strings.HasPrefix(strings.TrimLeft(text, "-+\u2212 "), digits)) {
+			units[unit] += k
+		}
+	}
+	delete(units, "")
+	for _, unit := range slices.Sorted(maps.Keys(units)) {
+		if f.Unit == "" || units[unit] > units[f.Unit] {
+			f.Unit = unit
+		}
+	}
+	most, comma := 0, ""
+	f.Type = Numeric
+	for _, f.Comma = range []string{"", Thousands, DecimalComma} {
+		good := 0
+		for text, k := range c.texts {
+			if _, ok := f.decimal([]byte(text)); ok {
+				good += k
+			}
+		}
+		if good > most {
+			most, comma = good, f.Comma
+		}
+	}
+	if f.Comma = comma; most > 0 && nearly(most, n) {
+		return true
+	}
+	f.Type, f.Unit, f.Comma = Ignore, "", ""
+	return false
+}
