@@ -194,8 +194,14 @@ const (
 // aged reports whether a field of times has the part age.
 func (f *Field) aged() bool { return f.Type == Timestamp && slices.Contains(f.Parts, agePart) }
 
-// from2000 is what ages are measured up to if Field.Until is empty.
-var from2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+// AgesUpTo is what ages are measured up to if Field.Until is empty: 2000-01-01, in milliseconds
+// since 1970.
+const AgesUpTo = 946_684_800_000
+
+var from2000 = time.UnixMilli(AgesUpTo).UTC()
+
+// Milliseconds returns the unit of a time that is a number, or 0 if it is yyyymmdd.
+func (f *Field) Milliseconds() float64 { return units[f.Unit] }
 
 // parts encodes the age, and each other part of a time as a point on a circle with a diameter
 // of 1.

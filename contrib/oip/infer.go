@@ -200,7 +200,7 @@ func (m *Model) column(t *tensor) (c column, err error) {
 		return c, fmt.Errorf("the model does not have it: it has %s", m.inputNames())
 	}
 	f := &m.Inputs.Fields[c.field]
-	c.list, c.tags = isList(f), f.Type == string(events.Tags)
+	c.list, c.tags = isList(f), f.Width < 0
 	if c.width != 1 && !c.list {
 		return c, fmt.Errorf("the shape is %v, want one value in a row", t.Shape)
 	}
@@ -212,7 +212,7 @@ func (m *Model) column(t *tensor) (c column, err error) {
 
 // isList reports whether a record has a list of values for f.
 func isList(f *codec.Input) bool {
-	return f.Type == string(events.Array) || f.Type == string(events.Tags)
+	return f.Type == string(events.Array) || f.Width < 0
 }
 
 // inputNames lists the fields that the model uses, 20 at most.
@@ -543,7 +543,7 @@ func (m *Model) Metadata() any {
 		switch events.Type(f.Type) {
 		case events.Ignore:
 			continue
-		case events.Numeric, events.Array:
+		case events.Numeric, events.Array, events.Summary, events.Length:
 			t.Datatype = "FP64"
 		case events.Boolean:
 			t.Datatype = "BOOL"

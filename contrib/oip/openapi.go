@@ -69,7 +69,7 @@ func (m *Model) example() object {
 // fieldSchema returns the schema of a field of events.
 func fieldSchema(f *codec.Input) object {
 	switch events.Type(f.Type) {
-	case events.Numeric:
+	case events.Numeric, events.Length:
 		return optional
 	case events.Boolean:
 		return object{"type": []string{"boolean", "null"}}
@@ -79,6 +79,8 @@ func fieldSchema(f *codec.Input) object {
 		return object{"type": []string{"array", "null"}, "items": optional, "minItems": f.Width, "maxItems": f.Width}
 	case events.Tags:
 		return object{"type": []string{"array", "null"}, "items": object{"type": "string"}, "maxItems": events.MaxArray}
+	case events.Summary:
+		return object{"type": []string{"array", "null"}, "items": optional, "maxItems": events.MaxArray}
 	default:
 		return object{"type": []string{"string", "null"}}
 	}

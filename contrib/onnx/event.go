@@ -72,7 +72,8 @@ func CheckSchema(schema string) error {
 // encoder builds the operations that package events performs on a row.
 type encoder struct {
 	*converter
-	schema *events.Schema
+	schema  *events.Schema
+	moments map[string]moment
 }
 
 // take adds an input of k columns for the field. Its name is prefixed with _ if it
@@ -170,17 +171,25 @@ func (e *encoder) field(f *events.Field) ([]ref, error) {
 		}
 		return e.fill(f, x), nil
 	case events.Categorical:
+		if f.Before+f.After != "" {
+			return nil, refuse("field %s has a part of a text as its category", f.Name)
+		}
 		x := e.take(f, "string", 1)
 		if f.Hash > 0 {
 			return e.hashed(f, x), nil
 		}
 		return e.category(f, x), nil
 	case events.Timestamp:
-		return e.time(f, e.given(f)), nil
+		if f.Milliseconds() == 0 {
+			return nil, refuse("field %s holds dates as numbers of eight digits", f.Name)
+		}
+		return e.time(f), nil
 	case events.HashedText:
 		return []ref{e.words(f, e.take(f, "string", 1))}, nil
 	case events.Tags:
 		return nil, refuse("field %s is a list of categories, of any length", f.Name)
+	case events.Summary, events.Length:
+		return nil, refuse("field %s is a list of any length", f.Name)
 	}
 	return nil, refuse("field %s is of type %s", f.Name, f.Type)
 }
@@ -294,28 +303,50 @@ func (e *encoder) words(f *events.Field, x ref) ref {
 	return e.refuse(e.round(v), e.op("Greater", wrong, e.scalar(0)))
 }
 
-// time returns sine and cosine of each part of a time.
-func (e *encoder) time(f *events.Field, x ref) []ref {
-	unit := 1.0
-	if f.Unit == "s" {
-		unit = 1000
+// A moment is a time in whole milliseconds since 1970, [N,1]; 0 where it is missing or wrong.
+type moment struct{ ms, missing, wrong ref }
+
+// moment returns the time in a field, from one input however often it is asked for.
+func (e *encoder) moment(f *events.Field) moment {
+	if m, ok := e.moments[f.Name]; ok {
+		return m
 	}
-	ms := e.op("Mul", x, e.scalar(unit))
+	x := e.given(f)
+	ms := e.op("Mul", x, e.scalar(f.Milliseconds()))
 	far := e.op("Not", e.op("Or", e.op("Less", e.op("Abs", ms), e.scalar(1e15)), e.op("IsNaN", x)))
 	ms = e.check(f, ms, far)
-	missing := e.op("IsNaN", ms)
-	wrong := e.op("IsInf", ms)
-	ms = e.op("Where", e.op("Or", missing, wrong), e.scalar(0), ms)
-	ms = e.cast(e.cast(ms, typeInt64), typeDouble) // truncated to whole milliseconds
+	m := moment{missing: e.op("IsNaN", ms), wrong: e.op("IsInf", ms)}
+	ms = e.op("Where", e.op("Or", m.missing, m.wrong), e.scalar(0), ms)
+	m.ms = e.cast(e.cast(ms, typeInt64), typeDouble) // truncated
+	if e.moments == nil {
+		e.moments = map[string]moment{}
+	}
+	e.moments[f.Name] = m
+	return m
+}
+
+// time returns the age, and sine and cosine of each other part of a time.
+func (e *encoder) time(f *events.Field) []ref {
+	m := e.moment(f)
 	// whole(k, n): the number of whole k milliseconds, modulo n.
 	whole := func(k, n, from float64) ref {
-		t := e.op("Add", e.op("Floor", e.op("Div", ms, e.scalar(k))), e.scalar(from))
+		t := e.op("Add", e.op("Floor", e.op("Div", m.ms, e.scalar(k))), e.scalar(from))
 		return e.op("Sub", t, e.op("Mul", e.op("Floor", e.op("Div", t, e.scalar(n))), e.scalar(n)))
 	}
-	var columns []ref
+	var blocks, columns []ref
+	wrong := m.wrong
+	if e.missing(f) == events.Refuse {
+		wrong = e.op("Or", wrong, m.missing)
+	}
+	if len(f.Means) > 0 {
+		blocks = append(blocks, e.refuse(e.round(e.age(f, m)), wrong))
+	}
 	for _, p := range f.Parts {
 		turn := e.op("Div", whole(60_000, 1440, 0), e.scalar(1440))
-		if p == "weekday" { // 1970 began on a Thursday
+		switch p {
+		case "age":
+			continue
+		case "weekday": // 1970 began on a Thursday
 			turn = e.op("Div", whole(86_400_000, 7, 4), e.scalar(7))
 		}
 		angle := e.op("Mul", turn, e.scalar(2*math.Pi))
@@ -323,13 +354,26 @@ func (e *encoder) time(f *events.Field, x ref) []ref {
 			columns = append(columns, e.op("Mul", e.round(e.op(wave, angle)), e.scalar(.5)))
 		}
 	}
-	parts := e.op("Where", missing, e.scalar(0), e.concat(1, columns...))
-	if e.missing(f) == events.Refuse {
-		wrong = e.op("Or", wrong, missing)
+	if len(columns) > 0 {
+		parts := e.op("Where", m.missing, e.scalar(0), e.concat(1, columns...))
+		blocks = append(blocks, e.refuse(parts, wrong))
 	}
-	parts = e.refuse(parts, wrong)
-	if !f.MissingIndicator[0] {
-		return []ref{parts}
+	if f.MissingIndicator[0] {
+		blocks = append(blocks, e.op("Mul", e.cast(m.missing, typeDouble), e.scalar(half)))
 	}
-	return []ref{parts, e.op("Mul", e.cast(missing, typeDouble), e.scalar(half))}
+	return blocks
+}
+
+// age returns the days from m to the field that ages are measured up to, or the mean if one is
+// missing.
+func (e *encoder) age(f *events.Field, m moment) ref {
+	end, none := e.scalar(events.AgesUpTo), m.missing
+	for i := range e.schema.Fields {
+		if until := &e.schema.Fields[i]; until.Name == f.Until {
+			last := e.moment(until)
+			end, none = last.ms, e.op("Or", none, e.op("Or", last.missing, last.wrong))
+		}
+	}
+	age := e.op("Div", e.op("Sub", end, m.ms), e.scalar(86_400_000))
+	return e.op("Where", none, e.scalar(f.Means[0]), age)
 }

@@ -565,7 +565,7 @@ var eventSchemas = map[string]string{
 		{"name":"seen","type":"time","unit":"s","parts":["weekday"],"gaps":[false]},
 		{"name":"value","type":"numeric","transform":"log1p","means":[1.5],"gaps":[true]},
 		{"name":"vip","type":"boolean","means":[0.25],"gaps":[false]},
-		{"name":"when","type":"time","unit":"ms","parts":["hour","weekday"],"gaps":[true]}]}`,
+		{"name":"when","type":"time","unit":"ms","parts":["hour","weekday","age"],"until":"seen","means":[3.5],"gaps":[true]}]}`,
 	"strict": `{"label":"y","missing":"refuse","unknown":"refuse","fields":[
 		{"name":"amount","type":"numeric","means":[2.5],"gaps":[false]},
 		{"name":"country","type":"categorical","categories":["BR","DE","FR"],"gaps":[false]},
@@ -573,7 +573,7 @@ var eventSchemas = map[string]string{
 		{"name":"merchant","type":"categorical","hash":16,"gaps":[false]},
 		{"name":"message","type":"text","hash":16},
 		{"name":"vip","type":"boolean","missing":"mean","means":[0.25],"gaps":[false]},
-		{"name":"when","type":"time","unit":"ms","parts":["hour"],"gaps":[false]}]}`,
+		{"name":"when","type":"time","unit":"us","parts":["hour","age"],"means":[0],"gaps":[false]}]}`,
 }
 
 // drawn is an event: the fields that it has.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,6 +29,7 @@ type avroField struct {
 	cell   int    // or wire.Passed, wire.Unlisted
 	millis float64
 	fields []avroField // of the records in it, if any of them is wanted
+	items  []avroField // of the records in a list
 }
 
 // newAvroPlan returns the plan for records of a schema.
@@ -84,10 +86,17 @@ func (ns avroNames) field(n *avro.SchemaField, space string, l wire.Level) (avro
 	if err != nil {
 		return f, err
 	}
-	var records []*avro.SchemaNode
+	var records, items []*avro.SchemaNode
 	for _, b := range branches {
 		if isRecord(b) {
 			records = append(records, b)
+		}
+		if b.Type == "array" && b.Items != nil {
+			in, err := ns.branches(nil, b.Items, space)
+			if err != nil {
+				return f, err
+			}
+			items = append(items, slices.DeleteFunc(in, func(n *avro.SchemaNode) bool { return !isRecord(n) })...)
 		}
 		if f.millis == 0 && b.LogicalType == "" {
 			f.millis = connectMillis[connectName(n, b)]
@@ -102,6 +111,9 @@ func (ns avroNames) field(n *avro.SchemaField, space string, l wire.Level) (avro
 	}
 	if inner != nil && len(records) > 0 {
 		f.fields, err = ns.records(records, inner)
+	}
+	if err == nil && inner != nil && len(items) > 0 {
+		f.items, err = ns.records(items, inner)
 	}
 	return f, err
 }
@@ -183,7 +195,7 @@ func readRecord(r *wire.Reader, fields []avroField, record map[string]any) error
 			if err := readRecord(r, f.fields, inner); err != nil {
 				return err
 			}
-		} else if f.cell >= 0 {
+		} else if f.cell >= 0 || f.items != nil {
 			if err := f.read(r, v); err != nil {
 				return err
 			}
@@ -192,9 +204,35 @@ func readRecord(r *wire.Reader, fields []avroField, record map[string]any) error
 	return nil
 }
 
+// gather reads the fields of a record in a list.
+func gather(r *wire.Reader, fields []avroField, record map[string]any) error {
+	for i := range fields {
+		f := &fields[i]
+		v := record[f.name]
+		if inner, ok := v.(map[string]any); ok && f.fields != nil {
+			if err := gather(r, f.fields, inner); err != nil {
+				return err
+			}
+		} else if _, list := v.([]any); !list && f.cell >= 0 {
+			var c events.Cell
+			if err := f.scalar(&c, v); err != nil {
+				return err
+			}
+			if c.Kind > events.Null {
+				r.Row.Gather(f.cell, c)
+			}
+		}
+	}
+	return nil
+}
+
 // read puts a value into the cell of the field.
 func (f *avroField) read(r *wire.Reader, v any) error {
-	c := &r.Row.Cells[f.cell]
+	var passed events.Cell
+	c := &passed
+	if f.cell >= 0 {
+		c = &r.Row.Cells[f.cell]
+	}
 	list, ok := v.([]any)
 	if !ok {
 		if f.cell == r.IDCell {
@@ -212,9 +250,17 @@ func (f *avroField) read(r *wire.Reader, v any) error {
 		if err := f.scalar(&item, v); err != nil {
 			return err
 		}
+		if record, ok := v.(map[string]any); ok {
+			if err := gather(r, f.items, record); err != nil {
+				return err
+			}
+		}
 		r.Row.Items = append(r.Row.Items, item)
 	}
-	c.Kind, c.From, c.To = events.List, int32(from), int32(len(r.Row.Items))
+	if at := r.Row.Gathered(); at >= 0 {
+		return wire.Fail(stream.ReasonDuplicate, f.path, "a field in its records has another value")
+	}
+	c.Kind, c.From, c.To = events.List, int32(from), int32(from+len(list))
 	return nil
 }
 

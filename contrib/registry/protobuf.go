@@ -49,6 +49,7 @@ type protoField struct {
 	cell    int    // or wire.Passed, wire.Unlisted
 	wrapper bool
 	sub     *protoPlan // for a message whose fields are wanted
+	items   *protoPlan // for the messages in a list
 }
 
 // fileSet finds the files that descriptors refer to.
@@ -127,10 +128,14 @@ func planMessage(m protoreflect.MessageDescriptor, l wire.Level) *protoPlan {
 		d := m.Fields().Get(i)
 		name := string(d.Name())
 		f := protoField{FieldDescriptor: d, path: l.Path(name), cell: wire.Passed}
-		if inner := d.Message(); inner != nil && !d.IsList() && !d.IsMap() && inner.FullName() != protoTimestamp {
-			if f.wrapper = slices.Contains(wrappers, inner.FullName()); !f.wrapper {
-				if in := l.In(name); in != nil {
-					f.sub = planMessage(inner, in)
+		if inner := d.Message(); inner != nil && !d.IsMap() && inner.FullName() != protoTimestamp {
+			wrapper := slices.Contains(wrappers, inner.FullName())
+			f.wrapper = wrapper && !d.IsList()
+			if in := l.In(name); in != nil && !wrapper {
+				if plan := planMessage(inner, in); d.IsList() {
+					f.items = plan
+				} else {
+					f.sub = plan
 				}
 			}
 		}
@@ -177,16 +182,40 @@ func (p *protoPlan) read(r *wire.Reader, m protoreflect.Message) error {
 		switch {
 		case f.sub != nil && present:
 			err = f.sub.read(r, m.Get(f.FieldDescriptor).Message())
-		case f.cell < 0, f.sub != nil:
+		case f.items == nil && f.cell < 0, f.sub != nil:
 		case f.IsList() && present:
 			err = f.list(r, m.Get(f.FieldDescriptor).List())
 		case f.IsMap() && present:
 			r.Row.Cells[f.cell].Kind = events.Other
 		case present, !f.HasPresence() && f.Cardinality() != protoreflect.Repeated && f.Kind() != protoreflect.BytesKind:
-			err = f.single(r, m.Get(f.FieldDescriptor))
+			err = f.single(r, &r.Row.Cells[f.cell], m.Get(f.FieldDescriptor))
 		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// gather reads the fields of a message in a list.
+func (p *protoPlan) gather(r *wire.Reader, m protoreflect.Message) error {
+	for i := range p.fields {
+		f := &p.fields[i]
+		present := m.Has(f.FieldDescriptor)
+		var c events.Cell
+		var err error
+		switch {
+		case f.sub != nil && present:
+			err = f.sub.gather(r, m.Get(f.FieldDescriptor).Message())
+		case f.cell < 0, f.sub != nil, f.IsList(), f.IsMap():
+		case present, !f.HasPresence() && f.Kind() != protoreflect.BytesKind:
+			err = f.single(r, &c, m.Get(f.FieldDescriptor))
+		}
+		if err != nil {
+			return err
+		}
+		if c.Kind > events.Null {
+			r.Row.Gather(f.cell, c)
 		}
 	}
 	return nil
@@ -213,7 +242,11 @@ func (p *protoPlan) unknown(r *wire.Reader, data []byte) error {
 }
 
 func (f *protoField) list(r *wire.Reader, list protoreflect.List) error {
-	c := &r.Row.Cells[f.cell]
+	var passed events.Cell
+	c := &passed
+	if f.cell >= 0 {
+		c = &r.Row.Cells[f.cell]
+	}
 	if list.Len() > events.MaxArray {
 		c.Kind = events.Other
 		return nil
@@ -224,14 +257,22 @@ func (f *protoField) list(r *wire.Reader, list protoreflect.List) error {
 		if err := f.set(&item, f.FieldDescriptor, list.Get(i)); err != nil {
 			return err
 		}
+		if f.items != nil {
+			if err := f.items.gather(r, list.Get(i).Message()); err != nil {
+				return err
+			}
+		}
 		r.Row.Items = append(r.Row.Items, item)
 	}
-	c.Kind, c.From, c.To = events.List, int32(from), int32(len(r.Row.Items))
+	if at := r.Row.Gathered(); at >= 0 {
+		return wire.Fail(stream.ReasonDuplicate, f.path, "a field in its messages has another value")
+	}
+	c.Kind, c.From, c.To = events.List, int32(from), int32(from+list.Len())
 	return nil
 }
 
-// single puts a value that is not in a list into its cell.
-func (f *protoField) single(r *wire.Reader, v protoreflect.Value) error {
+// single puts a value that is not a list into a cell.
+func (f *protoField) single(r *wire.Reader, c *events.Cell, v protoreflect.Value) error {
 	d := f.FieldDescriptor
 	if f.wrapper {
 		d = d.Message().Fields().ByNumber(1)
@@ -245,7 +286,7 @@ func (f *protoField) single(r *wire.Reader, v protoreflect.Value) error {
 			r.IDText = strconv.AppendUint(r.IDText[:0], v.Uint(), 10)
 		}
 	}
-	return f.set(&r.Row.Cells[f.cell], d, v)
+	return f.set(c, d, v)
 }
 
 // set sets a cell to a value of d, which is the field itself or the one in its wrapper.

@@ -22,8 +22,7 @@ type Inputs struct {
 // An Input is a field of events, or a named feature.
 type Input struct {
 	Name string
-	// Type is numeric, categorical, boolean, time, text, array, tags or ignore, as
-	// in a specification of events.
+	// Type is as in a specification of events: numeric, for example, or ignore.
 	Type string
 	// Width is the number of values in a record; -1 is any number.
 	Width int
@@ -57,7 +56,7 @@ func (s *Signature) Inputs() (Inputs, error) {
 		switch f.Type {
 		case events.Array:
 			width = len(f.Means)
-		case events.Tags:
+		case events.Tags, events.Summary:
 			width = -1
 		}
 		add(f.Name, f.Type, width)
