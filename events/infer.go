@@ -351,43 +351,43 @@ func (c *column) category(f *Field, n int) {
 	}
 }
 
-// Where names are nearly all different, parts of them that recur may be categories: the domain of
-// an address, the prefix of a number.
+// Where names are nearly all different, a part of them that recurs may be a category.
 const (
-	separators = "@/:.-_# "
+	separators = "/:.-_# "
 	partsCover = 0.8  // at least this share of the names has a part that recurs
 	partsMost  = 0.95 // and no part has more than this share
 	partDigits = 6    // a part with as many digits is a number or a date
 )
 
-// part looks for the part of the names, before the first separator or behind the last one, that
-// says most of those that recur. If there is one, it sets Before or After, and c.texts to the parts.
+// part looks for the part of the names that recurs: the domain of an address, what is before a
+// separator, or what is behind one. If there is one, it sets Before or After, and c.texts to the
+// parts.
 func (c *column) part(f *Field, n int) bool {
-	bits := 0.0
-	var best map[string]int
+	try := []Field{{After: "@"}}
 	for _, sep := range separators {
-		for _, g := range []Field{{Before: string(sep)}, {After: string(sep)}} {
-			parts, covered, most, sum := map[string]int{}, 0, 0, 0.0
-			for text, k := range c.texts {
-				if strings.ContainsRune(text, sep) {
-					parts[string(g.part([]byte(text)))] += k
-				}
-			}
-			for _, part := range slices.Sorted(maps.Keys(parts)) {
-				if k := parts[part]; k >= defaultMin && (len(part) < partDigits || strings.Trim(part, "0123456789") != "") {
-					p := float64(k) / float64(n)
-					covered, most, sum = covered+k, max(most, k), sum-p*math.Log(p)
-				}
-			}
-			if float64(covered) >= partsCover*float64(n) && float64(most) <= partsMost*float64(n) && sum > bits {
-				f.Before, f.After, best, bits = g.Before, g.After, parts, sum
+		try = append(try, Field{Before: string(sep)})
+	}
+	for _, sep := range separators {
+		try = append(try, Field{After: string(sep)})
+	}
+	for _, g := range try {
+		parts, covered, most := map[string]int{}, 0, 0
+		for text, k := range c.texts {
+			if strings.Contains(text, g.Before+g.After) {
+				parts[string(g.part([]byte(text)))] += k
 			}
 		}
+		for part, k := range parts {
+			if k >= defaultMin && (len(part) < partDigits || strings.Trim(part, "0123456789") != "") {
+				covered, most = covered+k, max(most, k)
+			}
+		}
+		if float64(covered) >= partsCover*float64(n) && float64(most) <= partsMost*float64(n) {
+			f.Before, f.After, c.texts = g.Before, g.After, parts
+			return true
+		}
 	}
-	if best != nil {
-		c.texts = best
-	}
-	return best != nil
+	return false
 }
 
 // hashFor returns the number of features into which this many categories are hashed.

@@ -150,6 +150,8 @@ const eventAvro = `{"type":"record","name":"Event","namespace":"shop","fields":[
  {"name":"customer","type":{"type":"record","name":"Customer","fields":[{"name":"vip","type":"boolean"},{"name":"age","type":["null","int"]}]}},
  {"name":"tags","type":{"type":"array","items":"string"}},
  {"name":"at","type":{"type":"long","logicalType":"timestamp-millis"}},
+ {"name":"cart","type":{"type":"array","items":{"type":"record","name":"Item","fields":[{"name":"price","type":"double"},
+  {"name":"of","type":{"type":"record","name":"Product","fields":[{"name":"kind","type":["null","string"]},{"name":"codes","type":{"type":"array","items":"int"}}]}}]}}},
  {"name":"raw","type":"bytes"},
  {"name":"props","type":{"type":"map","values":"string"}},
  {"name":"label","type":"string"}]}`
@@ -166,6 +168,9 @@ message Event {
   bytes raw = 7;
   map<string, string> props = 8;
   string label = 9;
+  repeated Item cart = 10;
+  message Item { double price = 1; Product of = 2; }
+  message Product { optional string kind = 1; repeated int32 codes = 2; }
   message Customer { bool vip = 1; optional int32 age = 2; }
 }
 enum Country { DE = 0; FR = 1; IT = 2; }`
@@ -194,10 +199,21 @@ func TestWireForms(t *testing.T) {
 		tags := fmt.Sprintf(`["t%d","t%d"]`, i%4, 4+i%3)
 		ms := int64(1_700_000_000_000) + int64(i)*3_600_000
 		when := time.UnixMilli(ms).UTC().Format(time.RFC3339Nano)
-		jsonText := fmt.Sprintf(`{"id":"%d","amount":%s,"country":"%s","customer":{"vip":%v,"age":%s},"tags":%s,"at":"%s","label":"%s"}`,
-			id, amount, countries[i%3], vip, age, tags, when, label)
-		avroText := fmt.Sprintf(`{"id":%d,"amount":%s,"country":"%s","customer":{"vip":%v,"age":%s},"tags":%s,"at":%d,"raw":"x","props":{"a":"b"},"label":"%s"}`,
-			id, avroAmount, countries[i%3], vip, avroAge, tags, ms, label)
+		var items, avroItems []string
+		for k := range 1 + i%4 {
+			kind, avroKind := "null", "null"
+			if k != 1 {
+				kind = fmt.Sprintf(`"k%d"`, i%3)
+				avroKind = `{"string":` + kind + `}`
+			}
+			item := `{"price":%d.5,"of":{"kind":%s,"codes":[1,2]}}`
+			items, avroItems = append(items, fmt.Sprintf(item, i%7+k, kind)), append(avroItems, fmt.Sprintf(item, i%7+k, avroKind))
+		}
+		cart, avroCart := strings.Join(items, ","), strings.Join(avroItems, ",")
+		jsonText := fmt.Sprintf(`{"id":"%d","amount":%s,"country":"%s","customer":{"vip":%v,"age":%s},"tags":%s,"cart":[%s],"at":"%s","label":"%s"}`,
+			id, amount, countries[i%3], vip, age, tags, cart, when, label)
+		avroText := fmt.Sprintf(`{"id":%d,"amount":%s,"country":"%s","customer":{"vip":%v,"age":%s},"tags":%s,"cart":[%s],"at":%d,"raw":"x","props":{"a":"b"},"label":"%s"}`,
+			id, avroAmount, countries[i%3], vip, avroAge, tags, avroCart, ms, label)
 		protoText := strings.TrimSuffix(jsonText, "}") + `,"raw":"eA==","props":{"a":"b"}}`
 		forms["json"] = append(forms["json"], stream.Record{Value: []byte(jsonText)})
 		forms["avro"] = append(forms["avro"], stream.Record{Value: framed(7, avroValue(t, eventAvro, avroText))})

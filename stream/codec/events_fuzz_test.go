@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/stream"
@@ -11,7 +12,9 @@ import (
 
 const fuzzedEvents = `{"label":"y","fields":[{"name":"a","type":"numeric","means":[7],"gaps":[false]},
  {"name":"b","type":"categorical","categories":["DE","a rather long category"],"gaps":[false]},
- {"name":"c","type":"boolean","means":[0.5],"gaps":[false]},{"name":"d.e","type":"numeric","clip":[-9,9],"means":[0],"gaps":[false]}]}`
+ {"name":"c","type":"boolean","means":[0.5],"gaps":[false]},{"name":"d.e","type":"numeric","clip":[-9,9],"means":[0],"gaps":[false]},
+ {"name":"l","type":"length","means":[3],"gaps":[false]},{"name":"l.o.p","type":"tags","categories":["x","y"],"gaps":[false]},
+ {"name":"l.v","type":"summary","means":[1,2,3,4],"gaps":[false]}]}`
 
 // referenceEvent makes the features of an event by encoding/json, where all are
 // of the types that the schema has; ok is false where they are not. Once is
@@ -34,7 +37,7 @@ func referenceEvent(value []byte) (val []float32, once float32, ok bool) {
 		f, err := n.Float64()
 		return f, err == nil
 	}
-	val = make([]float32, 6)
+	val = make([]float32, 14)
 	a, fine := number(e["a"], 7)
 	val[0], once = float32(a), float32(a)
 	if n, isNumber := e["a"].(json.Number); isNumber {
@@ -64,6 +67,9 @@ func referenceEvent(value []byte) (val []float32, once float32, ok bool) {
 	default:
 		return nil, 0, false
 	}
+	if !listReference(val[6:], e) {
+		return nil, 0, false
+	}
 	inner, has := e["d.e"]
 	if in, isObject := e["d"].(map[string]any); isObject {
 		if v, there := in["e"]; there {
@@ -78,11 +84,69 @@ func referenceEvent(value []byte) (val []float32, once float32, ok bool) {
 	return val, once, fine
 }
 
+// listReference makes the features of the field l: its length, the categories of l.o.p and the
+// summary of l.v. It leaves out keys with dots.
+func listReference(val []float32, e map[string]any) bool {
+	copy(val, []float32{3, 0, 0, 0, 1, 2, 3, 4})
+	if _, ok := e["l.v"]; ok || e["l.o.p"] != nil || e["l.o"] != nil {
+		return false
+	}
+	if e["l"] == nil {
+		return true
+	}
+	list, ok := e["l"].([]any)
+	if !ok || len(list) > 1000 {
+		return false
+	}
+	val[0] = float32(len(list))
+	var vs []float64
+	for _, item := range list {
+		o, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		if o["o.p"] != nil {
+			return false
+		}
+		switch v := o["v"].(type) {
+		case nil:
+		case json.Number:
+			f, err := v.Float64()
+			if err != nil {
+				return false
+			}
+			vs = append(vs, float64(float32(f)))
+		default:
+			return false
+		}
+		inner, _ := o["o"].(map[string]any)
+		switch p := inner["p"].(type) {
+		case nil:
+		case string:
+			val[1+max(0, slices.Index([]string{"x", "y", p}, p))] = float32(math.Sqrt(0.5))
+		default:
+			return false
+		}
+	}
+	if len(vs) > 0 {
+		sum := 0.0
+		for _, v := range vs {
+			sum += v
+		}
+		if s := float32(sum); s-s != 0 {
+			return false
+		}
+		copy(val[4:], []float32{float32(sum), float32(sum / float64(len(vs))), float32(slices.Min(vs)), float32(slices.Max(vs))})
+	}
+	return true
+}
+
 // FuzzEvents reads an event behind another one: what has been read before must
 // not matter, and encoding/json says what is in it.
 func FuzzEvents(f *testing.F) {
 	for _, s := range []string{
 		`{"a":1.5,"b":"DE","c":true,"d":{"e":-3},"y":1}`, `{"a":1,"b":"FR","x":[{"a":2}],"y":-1}`, `{"d":{"e":3,"a":1},"a":2}`, `{"d":{"a":1},"d.e":1e3}`,
+		`{"l":[{"v":1,"o":{"p":"x"},"w":2},{"v":-2.5,"o":{"p":"z"}},3,{}]}`, `{"l":[]}`, `{"l":[{"v":1,"v":2}]}`, `{"l":[{"v":[1]}],"l.v":[2]}`, `{"l":[[{"v":1}]]}`, `{"l":7,"d":[{"e":1}]}`,
 		`{ "a" : 1 , "b" : "a rather long category" }`, `{"a":1,,"b":"DE"}`, `{,"a":1}`, `{"a":1"b":"DE"}`, `{"\u0061":12345678.25,"a":2}`, `{"b":"\u0044E","c":null}`, `{}`, "\x00\x00\x00\x00\x01{\"a\":1}",
 	} {
 		f.Add([]byte(s), []byte(`{"a":1.5,"b":"DE","c":true,"d":{"e":-3},"y":1}`))

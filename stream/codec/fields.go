@@ -34,8 +34,24 @@ var vectorNames = func() *names {
 func compareFields(n *names, fields []events.Field, record []byte) (unknown, missing []string) {
 	p := jsonText{b: unframed(record)}
 	present := make([]bool, len(fields))
-	var walk func(n *names, path string, depth int) error
-	walk = func(n *names, path string, depth int) error {
+	var walk func(n *names, path string, depth int, inList bool) error
+	items := func(n *names, path string, depth int) error {
+		for first := true; ; first = false {
+			more, err := p.more(first, ']')
+			if err != nil || !more {
+				return err
+			}
+			if p.eat('{') {
+				err = walk(n, path, depth+2, true)
+			} else {
+				err = p.skip(depth + 1)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	walk = func(n *names, path string, depth int, inList bool) error {
 		for first := true; ; first = false {
 			more, err := p.more(first, '}')
 			if err != nil || !more {
@@ -52,19 +68,25 @@ func compareFields(n *names, fields []events.Field, record []byte) (unknown, mis
 					unknown = append(unknown, pathOf(path, string(key)))
 				}
 			case e.sub != nil && depth <= maxDepth && p.eat('{'):
-				if err := walk(e.sub, pathOf(path, e.text), depth+1); err != nil {
+				if err := walk(e.sub, pathOf(path, e.text), depth+1, inList); err != nil {
 					return err
 				}
 				continue
 			case e.at >= 0:
 				present[e.at] = true
 			}
+			if e != nil && e.sub != nil && !inList && depth <= maxDepth && p.eat('[') {
+				if err := items(e.sub, pathOf(path, e.text), depth); err != nil {
+					return err
+				}
+				continue
+			}
 			if err := p.skip(depth); err != nil {
 				return err
 			}
 		}
 	}
-	if p.open() != nil || walk(n, "", 1) != nil {
+	if p.open() != nil || walk(n, "", 1, false) != nil {
 		return nil, nil
 	}
 	for i := range fields {

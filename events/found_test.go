@@ -1,0 +1,324 @@
+package events
+
+import (
+	"fmt"
+	"math"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// inferred returns the schema of n events with the field f beside a number.
+func inferred(t *testing.T, n int, name string, f func(i int) Cell) (*Schema, [][]NamedCell) {
+	t.Helper()
+	var list [][]NamedCell
+	for i := range n {
+		list = append(list, []NamedCell{{Name: name, Cell: f(i)}, {Name: "zz", Cell: num(float64(i % 7))}})
+	}
+	s, err := Infer(list, Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, list
+}
+
+// TestAmounts: numbers with units and separators give what the plain numbers give; names that hold
+// digits stay names.
+func TestAmounts(t *testing.T) {
+	value := func(i int) float64 { return float64(i*i%4000_00) / 100 } // from 0.00 to 3,999.99
+	group := func(v float64, comma, point string) string {
+		text := fmt.Sprintf("%.2f", v)
+		if v >= 1000 {
+			text = text[:1] + comma + text[1:]
+		}
+		return strings.Replace(text, ".", point, len(point))
+	}
+	german := func(i int) string { return strings.Replace(group(value(i), "", "."), ".", ",", 1) }
+	for name, tt := range map[string]struct {
+		of    func(i int) string
+		want  Type
+		unit  string
+		comma string
+	}{
+		"dollars":           {func(i int) string { return "$" + group(value(i), ",", ".") }, Numeric, "$", ""},
+		"negative":          {func(i int) string { return "-US$ " + group(value(i), ",", ".") }, Numeric, "US$", ""},
+		"percent":           {func(i int) string { return fmt.Sprint(value(i), " %") }, Numeric, "%", ""},
+		"euros":             {func(i int) string { return german(i) + " €" }, Numeric, "€", DecimalComma},
+		"euros, grouped":    {func(i int) string { return strings.NewReplacer(".", ",", ",", ".").Replace(group(value(i), ",", ".")) }, Numeric, "", DecimalComma},
+		"thousands":         {func(i int) string { return group(value(i), ",", ".") }, Numeric, "", Thousands},
+		"Swiss":             {func(i int) string { return group(value(i), "'", ".") }, Numeric, "", Thousands},
+		"French":            {func(i int) string { return strings.Replace(group(value(i), "\u202f", "."), ".", ",", 1) }, Numeric, "", DecimalComma},
+		"some with units":   {func(i int) string { return fmt.Sprint(value(i)) + strings.Repeat("kg", i%2) }, Numeric, "kg", ""},
+		"two units":         {func(i int) string { return fmt.Sprint(i%10) + []string{"kg", "lb"}[i%2] }, Categorical, "", ""},
+		"rooms":             {func(i int) string { return fmt.Sprint("room ", i%10) }, Categorical, "", ""},
+		"ages":              {func(i int) string { return []string{"18-24", "25-34", "35-44"}[i%3] }, Categorical, "", ""},
+		"addresses":         {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i%3, i%4) }, Categorical, "", ""},
+		"places":            {func(i int) string { return fmt.Sprintf("%.2f,%.2f", float64(i%9), float64(i%5)) }, Categorical, "", ""},
+		"numbers of orders": {func(i int) string { return fmt.Sprintf("#%d", 4000+i) }, Ignore, "", ""},
+	} {
+		s, list := inferred(t, 1000, "v", func(i int) Cell { return text(tt.of(i)) })
+		f := &s.Fields[0]
+		if f.Type != tt.want || f.Unit != tt.unit || f.Comma != tt.comma {
+			t.Errorf("%s: %s, unit %q, comma %q", name, f.Type, f.Unit, f.Comma)
+			continue
+		}
+		if tt.want != Numeric {
+			continue
+		}
+		for i, e := range list {
+			want := float32(value(i))
+			if name == "negative" {
+				want = -want
+			}
+			if got, err := s.Encode(row(s, e), nil); err != nil || got.Val[0] != want {
+				t.Fatalf("%s: %s is %v, want %v, %v", name, tt.of(i), got.Val, want, err)
+			}
+		}
+		if _, err := s.Encode(row(s, []NamedCell{{Name: "v", Cell: text("£1,23")}, {Name: "zz", Cell: num(1)}}), nil); err == nil {
+			t.Errorf("%s: £1,23 is read", name)
+		}
+	}
+}
+
+// TestTimes compares times as people write them with what package time reads by their layouts.
+func TestTimes(t *testing.T) {
+	rng := rand.New(rand.NewSource(7))
+	for layout, order := range map[string]string{
+		time.RFC3339: "", time.RFC3339Nano: "", time.DateTime: "", time.DateOnly: "", "2006-01-02 15:04:05.000000": "",
+		"2006-01-02T15:04": "", "2006-01-02T15:04:05.000-0700": "", "2006-01-02 15:04:05-07:00": "", "2006/01/02 15:04": "", "2006.1.2": "",
+		time.RFC1123Z: "", "02/Jan/2006:15:04:05 -0700": "", "Jan 2, 2006 3:04 PM": "", "2 January 2006": "", "02-Jan-2006 15:04:05": "",
+		"Mon, 02 Jan 2006 15:04:05 GMT": "", "2006-01-02 15:04:05 UTC": "",
+		"02/01/2006": DayFirst, "01/02/2006 15:04:05": MonthFirst, "1/2/06 3:04 pm": MonthFirst, "02.01.2006 15:04": DayFirst, "02-01-2006": DayFirst,
+	} {
+		for range 300 {
+			at := time.UnixMilli(rng.Int63n(4e12) - 1e12).In(time.FixedZone("", rng.Intn(40)*1800-36000))
+			if layout == "1/2/06 3:04 pm" {
+				at = time.UnixMilli(rng.Int63n(1.2e12)).UTC()
+			}
+			text := at.Format(layout)
+			want, err := time.Parse(layout, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := parseTime([]byte(text), order)
+			if !ok || !got.Equal(want) {
+				t.Fatalf("%s: %v, %v, want %v", text, got, ok, want)
+			}
+		}
+	}
+	for _, text := range []string{"2026-02-29", "2026-13-01", "2026-01-02T24:00", "2026-01-02 10:60", "2026-01/02", "1.2.34", "31/02/2026", "2 Foo 2026", "13:00 PM", "1/2/2026 13:00 PM", "12345678", "2026-01-02T03:04:05+25:00", "10/20/30/40"} {
+		if got, ok := parseTime([]byte(text), DayFirst); ok {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+	if _, ok := parseTime([]byte("03/04/2026"), ""); ok {
+		t.Error("a time with the year last is read without an order")
+	}
+}
+
+// TestInferTimes: units of times that are numbers, and orders of day and month.
+func TestInferTimes(t *testing.T) {
+	day := func(i int) time.Time { return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, i) }
+	at := func(layout string, days int) func(i int) Cell {
+		return func(i int) Cell { return text(day(i % days).Format(layout)) }
+	}
+	of := func(unit time.Duration) func(i int) Cell {
+		return func(i int) Cell { return num(float64(day(i).UnixNano() / int64(unit))) }
+	}
+	for _, tt := range []struct {
+		name  string
+		cell  func(i int) Cell
+		want  Type
+		unit  string
+		order string
+	}{
+		{"a_date", at("02/01/2006", 300), Timestamp, "", DayFirst}, {"a_date", at("01/02/2006", 300), Timestamp, "", MonthFirst},
+		{"a_date", at("02.01.2006", 9), Timestamp, "", DayFirst}, {"a_date", at("01/02/2006", 9), Timestamp, "", MonthFirst}, // close to one another
+		{"a_date", at("Jan 2, 2006", 300), Timestamp, "", ""},
+		{"a_ts", of(time.Microsecond), Timestamp, "us", ""}, {"a_ts", of(time.Nanosecond), Timestamp, "ns", ""},
+		{"a_ts", of(time.Millisecond), Timestamp, "ms", ""}, {"a_ts", of(time.Second), Timestamp, "s", ""},
+		{"a_date", of(24 * time.Hour), Timestamp, "d", ""}, {"wait_time", of(24 * time.Hour), Ignore, "", ""},
+		{"a_date", func(i int) Cell { v := day(i); return num(float64(v.Year()*10000 + int(v.Month())*100 + v.Day())) }, Timestamp, yyyymmdd, ""},
+		{"a_date", func(i int) Cell { return text(day(i).Format("20060102")) }, Timestamp, yyyymmdd, ""},
+	} {
+		s, list := inferred(t, 400, tt.name, tt.cell)
+		f := &s.Fields[0]
+		if f.Type == Numeric && tt.name == "wait_time" {
+			continue
+		}
+		if f.Type != tt.want || f.Unit != tt.unit || f.Order != tt.order {
+			t.Errorf("%s, %v: %s, unit %q, order %q", tt.name, tt.cell(0), f.Type, f.Unit, f.Order)
+			continue
+		}
+		if f.Type == Timestamp {
+			c := list[30][0].Cell
+			got, ok := f.time(&c)
+			want := day(30)
+			if days := strings.Contains(string(c.Text), "2026") && tt.order != "" && string(c.Text) == string(list[3][0].Cell.Text); days {
+				want = day(3)
+			}
+			if !ok || got.Weekday() != want.Weekday() && !got.Equal(day(30%9)) {
+				t.Errorf("%s: %s is %v", tt.name, c.Text, got)
+			}
+		}
+	}
+}
+
+// TestAges: beside the time of the event, others have their age, in days; a birthday has no hour.
+func TestAges(t *testing.T) {
+	var list [][]NamedCell
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 500 {
+		paid := now.Add(time.Duration(i) * time.Hour)
+		e := []NamedCell{
+			{Name: "paid_at", Cell: num(float64(paid.Unix()))},
+			{Name: "signup", Cell: text(paid.Add(-time.Duration(i*i) * time.Minute).Format(time.RFC3339))},
+			{Name: "birth", Cell: text(now.AddDate(-20-i%50, 0, -i).Format("01/02/2006"))},
+		}
+		if i%10 == 0 {
+			e = e[:2]
+		}
+		if i%9 == 0 {
+			e = e[1:] // not paid
+		}
+		list = append(list, e)
+	}
+	s, err := Infer(list, Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "birth age,birth missing,paid_at hour sin,paid_at hour cos,paid_at weekday sin,paid_at weekday cos,paid_at missing," +
+		"signup age,signup hour sin,signup hour cos,signup weekday sin,signup weekday cos"
+	if got := strings.Join(s.Features(), ","); got != want+",signup missing" && got != want {
+		t.Fatalf("features %s", got)
+	}
+	scaled := s.Scaled()
+	if scaled[0] || scaled[7] || !scaled[1] || !scaled[2] {
+		t.Errorf("scaled %v", scaled)
+	}
+	sum, n := 0.0, 0
+	for i, e := range list {
+		x, err := s.Encode(row(s, e), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		age := float64(i*i) / 1440
+		if i%9 == 0 {
+			age = s.Fields[2].Means[0]
+		} else {
+			sum, n = sum+age, n+1
+		}
+		if math.Abs(float64(x.Val[7])-age) > 1e-4 {
+			t.Fatalf("event %d: the age is %v, want %v", i, x.Val[7], age)
+		}
+		if missing := i%10 == 0; (x.Val[1] != 0) != missing || missing && x.Val[0] != float32(s.Fields[0].Means[0]) {
+			t.Fatalf("event %d: %v", i, x.Val[:2])
+		}
+	}
+	if math.Abs(s.Fields[2].Means[0]-sum/float64(n)) > 1e-3 {
+		t.Errorf("the mean age is %v, want %v", s.Fields[2].Means[0], sum/float64(n))
+	}
+	// A birthday alone is measured up to 2000.
+	alone, _ := inferred(t, 100, "birth", func(i int) Cell { return text(now.AddDate(-20-i%50, 0, 0).Format(time.DateOnly)) })
+	x, err := alone.Encode(row(alone, []NamedCell{{Name: "birth", Cell: text("1999-12-02")}, {Name: "zz", Cell: num(1)}}), nil)
+	if f := &alone.Fields[0]; err != nil || !slices.Equal(f.Parts, []string{"age"}) || f.Until != "" || x.Val[0] != 30 {
+		t.Errorf("alone: %v, until %q, %v, %v", f.Parts, f.Until, x.Val, err)
+	}
+}
+
+// TestParts: of names that are nearly all different, the part that recurs.
+func TestParts(t *testing.T) {
+	domains := []string{"a.com", "b.org", "c.de", "d.com"}
+	random := rand.New(rand.NewSource(1))
+	hex := func() string { return fmt.Sprintf("%08x", random.Uint32()) }
+	for name, tt := range map[string]struct {
+		of            func(i int) string
+		before, after string
+		want          Type
+	}{
+		"addresses": {func(i int) string { return fmt.Sprintf("u.%d@%s", i, domains[i*i%4+i%2]) }, "", "@", Categorical},
+		"networks":  {func(i int) string { return fmt.Sprintf("%d.1.%d.%d", 10+i%30, i%200, i%190) }, ".", "", Categorical},
+		"shops":     {func(i int) string { return fmt.Sprintf("%02d-%06d", i%12, i) }, "-", "", Categorical},
+		"orders":    {func(i int) string { return fmt.Sprintf("ORD-%06d", i) }, "", "", Ignore},
+		"days":      {func(i int) string { return fmt.Sprintf("2026030%d-%d", 1+i/200, i) }, "", "", Ignore},
+		"uuids":     {func(int) string { return hex() + "-" + hex()[:4] + "-4" + hex()[:3] + "-" + hex() }, "", "", Ignore},
+	} {
+		s, list := inferred(t, 1000, "v", func(i int) Cell { return text(tt.of(i)) })
+		f := &s.Fields[0]
+		if f.Type != tt.want || f.Before != tt.before || f.After != tt.after {
+			t.Errorf("%s: %s, before %q, after %q", name, f.Type, f.Before, f.After)
+			continue
+		}
+		if f.Type == Ignore {
+			continue
+		}
+		var parts [][]NamedCell
+		for _, e := range list {
+			part := string(e[0].Cell.Text)
+			if f.Before != "" {
+				part = strings.Split(part, f.Before)[0]
+			} else {
+				part = part[strings.LastIndex(part, f.After)+1:]
+			}
+			parts = append(parts, []NamedCell{{Name: "v", Cell: text(part)}, e[1]})
+		}
+		plain, err := Infer(parts, Spec{Features: map[string]Field{"v": {Type: Categorical}, "zz": {}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range list {
+			got, err := s.Encode(row(s, e), nil)
+			want, err2 := plain.Encode(row(plain, parts[i]), nil)
+			if err != nil || err2 != nil || !slices.Equal(got.Val, want.Val) {
+				t.Fatalf("%s: %s is %v, want %v, %v, %v", name, e[0].Cell.Text, got.Val, want.Val, err, err2)
+			}
+		}
+	}
+}
+
+// TestLists: lists of numbers that differ in length, and lengths.
+func TestLists(t *testing.T) {
+	var events [][]NamedCell
+	for i := range 200 {
+		l, o, ids := list(), list(), list()
+		for k := range i % 5 {
+			l.Items = append(l.Items, num(float64(k*i)))
+			o.Items = append(o.Items, Cell{Kind: Other})
+			ids.Items = append(ids.Items, num(float64(k)))
+		}
+		l.Name, o.Name, ids.Name = "l", "o", "shop_id"
+		events = append(events, []NamedCell{l, o, ids, {Name: "zz", Cell: num(1)}})
+	}
+	s, err := Infer(events, Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(s.Features()[:7], ","); got != "l sum,l mean,l min,l max,l missing,o length,shop_id=0" {
+		t.Fatal(got)
+	}
+	for i, e := range events {
+		x, err := s.Encode(row(s, e), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := float32(i % 5)
+		want := []float32{n * (n - 1) / 2 * float32(i), (n - 1) / 2 * float32(i), 0, (n - 1) * float32(i), 0, n}
+		if n == 0 { // no sum, and so on; a length
+			want = []float32{0, 0, 0, 0, half, 0}
+			for k, m := range s.Fields[0].Means {
+				want[k] = float32(m)
+			}
+		}
+		if !slices.Equal(x.Val[:6], want) {
+			t.Fatalf("event %d: %v, want %v", i, x.Val[:6], want)
+		}
+	}
+	for _, c := range []NamedCell{list(text("x")), list(num(math.MaxFloat64)), list(num(3e38), num(3e38)), {Cell: num(1)}} {
+		c.Name = "l"
+		if _, err := s.Encode(row(s, []NamedCell{c}), nil); err == nil {
+			t.Errorf("%v is encoded", c.Items)
+		}
+	}
+}
