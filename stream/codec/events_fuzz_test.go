@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/stream"
@@ -71,6 +72,15 @@ func referenceEvent(value []byte) (val []float32, once float32, ok bool) {
 		return nil, 0, false
 	}
 	inner, has := e["d.e"]
+	if text, isText := e["d"].(string); isText {
+		var in map[string]any
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if !json.Valid([]byte(text)) || d.Decode(&in) != nil || repeated([]byte(text)) {
+			return nil, 0, false
+		}
+		e["d"] = in
+	}
 	if in, isObject := e["d"].(map[string]any); isObject {
 		if v, there := in["e"]; there {
 			if has {
@@ -145,7 +155,7 @@ func listReference(val []float32, e map[string]any) bool {
 // not matter, and encoding/json says what is in it.
 func FuzzEvents(f *testing.F) {
 	for _, s := range []string{
-		`{"a":1.5,"b":"DE","c":true,"d":{"e":-3},"y":1}`, `{"a":1,"b":"FR","x":[{"a":2}],"y":-1}`, `{"d":{"e":3,"a":1},"a":2}`, `{"d":{"a":1},"d.e":1e3}`,
+		`{"a":1.5,"b":"DE","c":true,"d":{"e":-3},"y":1}`, `{"a":1,"b":"FR","x":[{"a":2}],"y":-1}`, `{"d":{"e":3,"a":1},"a":2}`, `{"d":{"a":1},"d.e":1e3}`, `{"d":"{\"e\":1,\"f\":{}}"}`, `{"d":" {\"e\":1} x"}`, `{"d":"{\"e\":\"{}\"}","d.e":2}`, `{"l":"{\"v\":[1,2]}"}`,
 		`{"l":[{"v":1,"o":{"p":"x"},"w":2},{"v":-2.5,"o":{"p":"z"}},3,{}]}`, `{"l":[]}`, `{"l":[{"v":1,"v":2}]}`, `{"l":[{"v":[1]}],"l.v":[2]}`, `{"l":[[{"v":1}]]}`, `{"l":7,"d":[{"e":1}]}`,
 		`{ "a" : 1 , "b" : "a rather long category" }`, `{"a":1,,"b":"DE"}`, `{,"a":1}`, `{"a":1"b":"DE"}`, `{"\u0061":12345678.25,"a":2}`, `{"b":"\u0044E","c":null}`, `{}`, "\x00\x00\x00\x00\x01{\"a\":1}",
 	} {

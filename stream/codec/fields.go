@@ -62,6 +62,17 @@ func compareFields(n *names, fields []events.Field, record []byte) (unknown, mis
 				return err
 			}
 			e := n.byKey[string(key)]
+			if e != nil && e.sub != nil && !inList {
+				if inner, ok := p.embedded(depth + 1); ok {
+					outer := p
+					p = inner
+					err = walk(e.sub, pathOf(path, e.text), depth+1, false)
+					if p = outer; err != nil {
+						return err
+					}
+					continue
+				}
+			}
 			switch {
 			case e == nil:
 				if len(unknown) < MaxNames {

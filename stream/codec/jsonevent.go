@@ -46,7 +46,7 @@ func (e *encoder) encode(row *events.Row, a *stream.Arena) (stream.Vec, error) {
 }
 
 // jsonEvents reads events: JSON objects whose fields a schema lists. Fields of nested
-// objects have names with dots.
+// objects, also of those in JSON in a text, have names with dots.
 //
 // A field may come once. Fields that the schema does not list are skipped and counted.
 type jsonEvents struct {
@@ -190,6 +190,17 @@ func (r *eventReader) object(n *names, depth int) error {
 		e, more, err := r.next(n, first)
 		if err != nil || !more {
 			return err
+		}
+		if e != nil && e.sub != nil {
+			if inner, ok := p.embedded(depth + 1); ok {
+				outer := r.p
+				r.p = inner
+				err = r.object(e.sub, depth+1)
+				if r.p = outer; err != nil {
+					return err
+				}
+				continue
+			}
 		}
 		switch {
 		case e == nil:
@@ -473,6 +484,14 @@ func (p *jsonText) fields(list []events.NamedCell, prefix string, depth int) ([]
 		}
 		keys[string(key)] = true
 		n := events.NamedCell{Name: pathOf(prefix, string(key))}
+		if depth < events.MaxDepth+2 {
+			if inner, ok := p.embedded(depth + 1); ok {
+				if list, err = inner.fields(list, n.Name, depth+1); err != nil {
+					return list, err
+				}
+				continue
+			}
+		}
 		switch {
 		case depth < events.MaxDepth+2 && p.eat('{'):
 			if list, err = p.fields(list, n.Name, depth+1); err != nil {

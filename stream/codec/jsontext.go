@@ -197,6 +197,25 @@ func (p *jsonText) str(field string) ([]byte, error) {
 	return s, nil
 }
 
+// embedded reads a string that holds an object in JSON and returns that, behind its opening
+// bracket. If another value is next, it reads nothing.
+func (p *jsonText) embedded(depth int) (inner jsonText, ok bool) {
+	if p.i == len(p.b) || p.b[p.i] != '"' {
+		return inner, false
+	}
+	start := p.i
+	text, err := p.str("")
+	inner.b = text
+	if inner.space(); err == nil && inner.i < len(text) && text[inner.i] == '{' {
+		check := inner
+		if check.skip(depth) == nil && check.close() == nil {
+			return inner, inner.eat('{')
+		}
+	}
+	p.i = start
+	return inner, false
+}
+
 // rawString reads a string and returns it with its quotes.
 func (p *jsonText) rawString(field string) (raw []byte, escaped bool, err error) {
 	start := p.i

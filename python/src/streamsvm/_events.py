@@ -7,6 +7,7 @@ column at a time: numbers by numpy, where a column holds nothing else.
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import math
 import re
@@ -40,6 +41,7 @@ _MONTH_SPELT = re.compile(
     re.ASCII,
 )
 _YEAR_LAST = re.compile(r"(?P<d>\d{1,2})(?P<sep>[-/.])(?P<m>\d{1,2})(?P=sep)(?P<y>\d{4}|(?<=/)\d\d)" + _CLOCK, re.ASCII)
+_DURATION = re.compile(r"(\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d*)?))?", re.ASCII)
 _MONTHS = "january february march april may june july august september october november december".split()
 _UNITS = {"": 1.0, "s": 1000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6, "d": 86_400_000.0}
 _FROM_2000 = 946_684_800_000
@@ -131,6 +133,9 @@ def _amount(text: str, unit: str, comma: str) -> float | None:
     before, digits, after = text[:first].strip(), text[first : m.end()], text[m.end() :].strip()
     sign = next((s for s in "-\u2212+" if before.startswith(s) or before.endswith(s)), "")
     before = (before.removeprefix(sign) if before.startswith(sign) else before.removesuffix(sign)).strip()
+    if unit == ":" and not before and not after and (clock := _DURATION.fullmatch(digits)):
+        hours = int(clock[1]) + (int(clock[2]) + float(clock[3] or 0) / 60) / 60
+        return -hours if sign in ("-", "\u2212") else hours
     m = _GROUPED[comma or "thousands"].fullmatch(digits)
     if before and after or before + after not in ("", unit) or m is None:
         return None
@@ -174,10 +179,10 @@ def _parse_time(text: str, order: str) -> int | None:
     if m is None:
         return None
     g = m.groupdict()
-    day, month = g["d"] or g.get("d2"), g["m"] or g.get("m2")
+    day, month = str(g["d"] or g.get("d2")), str(g["m"] or g.get("m2"))
     if m.re is _MONTH_SPELT:
         name = month.lower()
-        month = next((k for k, full in enumerate(_MONTHS, 1) if full.startswith(name) or name == "sept" and k == 9), 0)
+        month = str(next((k for k, full in enumerate(_MONTHS, 1) if full.startswith(name) or name == "sept" and k == 9), 0))
     elif m.re is _YEAR_LAST and order == "mdy":
         day, month = month, day
     year, hour = int(g["y"]), int(g["H"] or 0)
@@ -236,13 +241,26 @@ def _describe(v: Any) -> str:
     return "an object" if isinstance(v, Mapping) else f"a {type(v).__name__}"
 
 
+@functools.lru_cache(1024)
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _inside(v: Any) -> Any:
+    """A value, or the object that a text holds in JSON."""
+    return _parsed(v) if isinstance(v, str) and v.lstrip(" \t\r\n").startswith("{") else v
+
+
 def _find(event: Event, path: str) -> Any:
     """The value of a field: its name may be a path of dots, and its keys may have some."""
     if path in event:
         return event[path]
     at = path.find(".", 1)
     while 0 < at < len(path) - 1:
-        inner = event.get(path[:at])
+        inner = _inside(event.get(path[:at]))
         if isinstance(inner, Mapping) and (v := _find(inner, path[at + 1 :])) is not None:
             return v
         if isinstance(inner, (list, tuple)):  # the values of a field of the objects in it
@@ -258,6 +276,8 @@ def _unlisted(event: Event, known: set[str], prefix: str = "") -> list[str]:
     out: list[str] = []
     for k, v in event.items():
         name = f"{prefix}{k}"
+        if any(k.startswith(f"{name}.") for k in known):
+            v = _inside(v)
         if isinstance(v, (list, tuple)) and any(k.startswith(f"{name}.") for k in known):
             out += [u for i in v if isinstance(i, Mapping) for u in _unlisted(i, known, f"{name}.")]
         elif name not in known:
@@ -650,7 +670,7 @@ class Schema:
         if "." in f.name:
             cells = [_find(e, f.name) if c is None else c for c, e in zip(cells, events)]
         if any(k.startswith(f"{f.name}.") for k in self._known):  # then an object is that of other fields
-            cells = [None if isinstance(c, Mapping) else c for c in cells]
+            cells = [None if isinstance(_inside(c), Mapping) else c for c in cells]
         if self._csv:
             cells = [None if isinstance(c, str) and c in _NONE else c for c in cells]
         return cells
