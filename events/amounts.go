@@ -103,6 +103,16 @@ func mayBeUnit(unit string, before bool) bool {
 	return len(unit) <= longestUnit && (!before || strings.ContainsFunc(unit, func(r rune) bool { return unicode.Is(unicode.Sc, r) }))
 }
 
+// Measured reports whether a text is a number, perhaps with a unit or separators, or a time.
+func Measured(text []byte) bool {
+	if _, ok := decimal(text); ok || isTime(text) || clocks.Match(text) {
+		return true
+	}
+	_, digits, unit, ok := takeApart(string(text))
+	before := !strings.HasPrefix(strings.TrimLeft(string(text), "-+\u2212 "), digits)
+	return ok && mayBeUnit(unit, before) && (grouped[Thousands].MatchString(digits) || grouped[DecimalComma].MatchString(digits))
+}
+
 // amount reports whether nearly all of n texts are numbers with one unit, or with separators, and
 // sets both.
 func (c *column) amount(f *Field, n int) bool {

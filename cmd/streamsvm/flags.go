@@ -43,7 +43,7 @@ func (o *codecFlags) define(f *cli.Flags, usage string) {
 		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
 		f.StringSliceVar(&o.csv.DropColumns, "drop-columns", nil, "csv: `COLUMNS` to ignore")
 		f.BoolVar(&o.csv.EmptyAsZero, "csv-empty-as-zero", false, "csv: an empty field is 0, not an error")
-		f.StringVar(&o.comma, "csv-separator", ",", "csv: what separates fields")
+		f.StringVar(&o.comma, "csv-separator", ",", "csv: what separates fields; found out for files")
 	})
 	o.schemaFlags.define(f)
 	f.Check(o.check)
@@ -108,13 +108,22 @@ func (o *codecFlags) resolve(c *cli.Call, task algos.Task, files ...string) (nam
 	return name, opts, nil
 }
 
-// columns reads the names of the columns from the first line of a csv file, if it has them.
+// columns finds out the separator of a csv file, and reads the names of the columns from its first
+// line, if it has them.
 func (o *codecFlags) columns(c *cli.Call, csv *codec.CSVOptions, file string) error {
-	if !csv.Header && !c.Given("csv-header") {
-		lines, err := fileio.Lines(file, 2)
-		if err != nil {
-			return err
+	lines, err := fileio.Lines(file, 20)
+	if err != nil {
+		return err
+	}
+	if !c.Given("csv-separator") {
+		var rows []string
+		for _, line := range lines {
+			rows = append(rows, string(line))
 		}
+		csv.Comma = codec.GuessSeparator(rows, csv.Comma)
+		o.comma = string(rune(csv.Comma))
+	}
+	if !csv.Header && !c.Given("csv-header") {
 		o.csv.Header = codec.LooksLikeHeader(lines, csv.Comma)
 		csv.Header = o.csv.Header
 	}

@@ -34,7 +34,6 @@ var mistakes = []mistake{
 	{"a label in some records only", "train --topics some --label is_fraud --until-end", cli.OK, []string{"200 records consumed = 100 learned + 100 without a label + 0 sampled out"}},
 	{"a header among the records of a topic", "train --topics csv --codec csv --label is_fraud --until-end", cli.Usage, []string{`no column is called "is_fraud"`, "the number of the column"}},
 	{"the same, by number", "train --topics csv --codec csv --label 3 --labels false,true --until-end", cli.Data, []string{"csv/0 offset 0: decode, column 1: \"amount\" is not a number", `"streamsvm doctor `}},
-	{"semicolons in a CSV file", "replay semicolons.csv --label is_fraud", cli.Usage, []string{`no column is called "is_fraud"`, "--csv-separator"}},
 	{"a JSON array", "replay array.json --label is_fraud", cli.Data, []string{"JSON array", "each of its objects on a line"}},
 	{"gzip without the name", "replay zipped.jsonl --label is_fraud", cli.Data, []string{"this is gzip", "a name with .gz"}},
 	{"the name without gzip", "replay plain.jsonl.gz --label is_fraud", cli.Data, []string{"plain.jsonl.gz: gzip: invalid header", "rename it"}},
@@ -87,7 +86,7 @@ func TestMistakes(t *testing.T) {
 			}
 			return r
 		}),
-		"csv.csv": csv, "semicolons.csv": strings.ReplaceAll(csv, ",", ";"),
+		"csv.csv":      csv,
 		"array.json":   "[" + strings.Join(records, ",\n") + "]\n",
 		"zipped.jsonl": zipped.String(), "plain.jsonl.gz": plain, "empty.jsonl": "",
 		"one.jsonl": strings.ReplaceAll(plain, "false", "true"),

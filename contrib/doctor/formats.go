@@ -2,8 +2,6 @@ package doctor
 
 import (
 	"bytes"
-	"encoding/csv"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -69,7 +67,7 @@ func formatOfValue(v []byte) format {
 		return formatJSON
 	case libsvmLine.Match(text):
 		return formatLibSVM
-	case text[0] != '[' && text[0] != '<' && bytes.ContainsAny(text, separators):
+	case text[0] != '[' && text[0] != '<' && bytes.ContainsAny(text, codec.Separators):
 		return formatCSV
 	}
 	return formatUnknown
@@ -110,36 +108,4 @@ func (d *checks) remedy(f format) string {
 		return "this is a --model-topic; give the topic of examples with --topics"
 	}
 	return "have the producer write one of these: " + plain
-}
-
-// separators are tried for CSV, the most usual first.
-const separators = ",;\t|"
-
-// guessComma returns the separator with which most rows have the same number of
-// columns, more than one: on a tie the set one, otherwise the one with more columns.
-func guessComma(values []string, set byte) byte {
-	comma, columns, best := set, 0, 0
-	for _, sep := range append([]byte{set}, separators...) {
-		n := map[int]int{}
-		for _, v := range values {
-			n[len(split(v, sep))]++
-		}
-		for _, c := range slices.Sorted(maps.Keys(n)) {
-			if rows := n[c]; c > 1 && (rows > best || rows == best && c > columns && (comma != set || sep == set)) {
-				comma, columns, best = sep, c, rows
-			}
-		}
-	}
-	return comma
-}
-
-// split returns the fields of a CSV row, nil if it is not CSV.
-func split(row string, sep byte) []string {
-	r := csv.NewReader(strings.NewReader(strings.TrimSpace(row)))
-	r.Comma, r.LazyQuotes = rune(sep), true
-	fields, err := r.Read()
-	if err != nil {
-		return nil
-	}
-	return fields
 }

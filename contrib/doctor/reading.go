@@ -216,7 +216,7 @@ func (out *reading) labelText(field *regexp.Regexp, value []byte) (text string) 
 	case "libsvm":
 		text, _, _ = strings.Cut(strings.TrimSpace(string(value)), " ")
 	case "csv":
-		row := split(string(value), out.options.CSV.Comma)
+		row := codec.SplitRow(string(value), out.options.CSV.Comma)
 		column := map[string]int{"first": 1, "last": len(row)}[out.options.CSV.LabelColumn]
 		if k, err := strconv.Atoi(out.options.CSV.LabelColumn); err == nil {
 			column = k

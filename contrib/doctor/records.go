@@ -195,7 +195,7 @@ func (r *recordReport) alternatives(main format, change map[string]string, notes
 		s.options.Labels = labels
 		if main == formatCSV {
 			csv := &s.options.CSV
-			if comma := guessComma(r.values, csv.Comma); comma != csv.Comma {
+			if comma := codec.GuessSeparator(r.values, csv.Comma); comma != csv.Comma {
 				csv.Comma, s.change["csv-separator"] = comma, string(comma)
 			}
 			if task == algos.Regress && csv.LabelColumn == "" {

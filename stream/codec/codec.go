@@ -188,7 +188,7 @@ func ByFileName(name string) (codec string, ok bool) {
 		return "json", true
 	case ".msgpack", ".mpk", ".mp":
 		return "msgpack", true
-	case ".csv":
+	case ".csv", ".tsv":
 		return "csv", true
 	}
 	return "", false

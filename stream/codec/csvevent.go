@@ -210,8 +210,8 @@ func (c *csvCodec) csvFields(value []byte) (list []events.NamedCell, err error) 
 const csvLabel = "\x00label"
 
 // LooksLikeHeader reports whether the first line of a csv file names its columns: it
-// holds no number, no empty field and no duplicates, and the second line has
-// numbers.
+// holds no number or time, no empty field and no duplicates, and the second line has
+// numbers or times.
 func LooksLikeHeader(lines [][]byte, comma byte) bool {
 	if len(lines) < 2 {
 		return false
@@ -220,14 +220,10 @@ func LooksLikeHeader(lines [][]byte, comma byte) bool {
 	if err != nil {
 		return false
 	}
-	number := func(f []byte) bool {
-		_, n := scan(f)
-		return n > 0 && n == len(f)
-	}
 	seen, columns, values, numbers := map[string]bool{}, 0, 0, 0
 	head := c.split(lines[0], func(_, _ int, f []byte) error {
 		columns++
-		if number(f) || none(f) || seen[string(f)] {
+		if events.Measured(f) || none(f) || seen[string(f)] {
 			return errEmpty
 		}
 		seen[string(f)] = true
@@ -235,7 +231,7 @@ func LooksLikeHeader(lines [][]byte, comma byte) bool {
 	})
 	row := c.split(lines[1], func(_, _ int, f []byte) error {
 		values++
-		if number(f) {
+		if events.Measured(f) {
 			numbers++
 		}
 		return nil

@@ -92,10 +92,16 @@ func (c *jsonEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
 }
 
 // unframed returns the JSON after the five bytes that producers with a schema registry
-// write before it.
+// write before it, and the object in a text, of producers that encode it twice.
 func unframed(value []byte) []byte {
-	if len(value) > 5 && value[0] == 0 && value[5] == '{' {
+	switch {
+	case len(value) > 5 && value[0] == 0 && value[5] == '{':
 		return value[5:]
+	case len(value) > 2 && value[0] == '"':
+		p := jsonText{b: value}
+		if inner, ok := p.embedded(1); ok && p.close() == nil {
+			return inner.b
+		}
 	}
 	return value
 }
