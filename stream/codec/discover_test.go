@@ -2,6 +2,7 @@ package codec
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand"
 	"slices"
@@ -248,5 +249,20 @@ func TestSmallSamples(t *testing.T) {
 		if usable != c.usable || (n == 60) != c.refused || (err != nil) != c.refused {
 			t.Errorf("%s: usable after %d, want %d; %d refused: %v", c.what, usable, c.usable, n, err)
 		}
+	}
+}
+
+// TestQuotedTarget: the number to predict may be in a text, with nothing else.
+func TestQuotedTarget(t *testing.T) {
+	c := must(t, "json", Options{Task: "regress", Schema: `{"label":"price","fields":[{"name":"a","type":"numeric","means":[0],"gaps":[false]}]}`})
+	for value, want := range map[string]float64{`{"a":1,"price":"-12.5"}`: -12.5, `{"a":1,"price":12.5}`: 12.5} {
+		var ex stream.Example
+		if err := c.Decode([]byte(value), &ex); err != nil || !ex.Labelled || ex.Y != want {
+			t.Errorf("%s: %+v, %v", value, ex, err)
+		}
+	}
+	var wrong *stream.FieldError
+	if err := c.Decode([]byte(`{"a":1,"price":"$12"}`), new(stream.Example)); !errors.As(err, &wrong) || wrong.Field != "price" || wrong.Stage != stream.StageLabel {
+		t.Errorf("$12: %v", err)
 	}
 }

@@ -118,6 +118,18 @@ func (c *jsonCodec) label(p *jsonText) (y label, labelled bool, err error) {
 	if !c.labels.numeric() {
 		return c.labelWord(p)
 	}
+	if c.labels.regress && p.i < len(p.b) && p.b[p.i] == '"' { // as quoted features are numbers
+		text, err := p.str("y")
+		if err != nil {
+			return label{}, false, err
+		}
+		if d, n := scan(text); n == 0 || n != len(text) {
+			return label{}, false, failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is the text %s, want a number", quoted(text))
+		} else {
+			y, err = c.labels.decode(d.float64(text))
+		}
+		return y, err == nil, err
+	}
 	d, text, err := p.number("y", stream.StageLabel)
 	if err != nil {
 		return label{}, false, err
