@@ -296,6 +296,9 @@ func (r *eventReader) item(n *names, depth int) error {
 			return err
 		}
 		if e != nil && slices.Contains(r.had[before:], e) {
+			if e.at >= 0 {
+				return r.twice(e.at)
+			}
 			return failf(stream.StageDecode, stream.ReasonDuplicate, e.text, "the key comes twice")
 		}
 		switch {
