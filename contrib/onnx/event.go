@@ -171,9 +171,6 @@ func (e *encoder) field(f *events.Field) ([]ref, error) {
 		}
 		return e.fill(f, x), nil
 	case events.Categorical:
-		if f.Before+f.After != "" {
-			return nil, refuse("field %s has a part of a text as its category", f.Name)
-		}
 		x := e.take(f, "string", 1)
 		if f.Hash > 0 {
 			return e.hashed(f, x), nil
@@ -238,10 +235,14 @@ func (e *encoder) category(f *events.Field, x ref) []ref {
 	for k := range codes {
 		codes[k] = int64(k)
 	}
-	if n == 0 || texts[0] != "" { // sorted
+	part := e.part(f, x)
+	if part == x && (n == 0 || texts[0] != "") { // sorted
 		texts, codes = append(texts, ""), append(codes, int64(missing))
 	}
-	code := e.encode(x, texts, codes, others)
+	code := e.encode(part, texts, codes, others)
+	if part != x { // which may be empty where x is not
+		code = e.op("Where", e.cast(e.encode(x, []string{""}, []int64{1}, 0), typeBool), e.ints(int64(missing)), code)
+	}
 	hot := e.op("Mul", e.oneHot(code, width), e.scalar(half))
 	if refuseMissing {
 		hot = e.refuse(hot, e.op("Equal", code, e.ints(codeMissing)))
@@ -252,12 +253,28 @@ func (e *encoder) category(f *events.Field, x ref) []ref {
 	return []ref{hot}
 }
 
+// part returns the part of each text of x, [N,1], that is its category.
+func (e *encoder) part(f *events.Field, x ref) ref {
+	if f.Before+f.After == "" {
+		return x
+	}
+	e.texts = true
+	split, n := e.next(), e.next() // [N,1,K] and [N,1]
+	e.nodes.bytes(1, operator([]ref{split, n}, "", "StringSplit", []attr{{"delimiter", f.Before + f.After}}, []ref{x}))
+	padding := e.op("Expand", e.tensor([]string{""}, 1, 1), e.op("Shape", x))
+	parts := e.concat(1, e.op("Squeeze", split, e.ints(1)), padding)
+	if f.Before != "" {
+		return e.node("", "Gather", []attr{{"axis", 1}}, parts, e.ints(0))
+	}
+	return e.node("", "GatherElements", []attr{{"axis", 1}}, parts, e.op("Max", e.op("Sub", n, e.ints(1)), e.ints(0)))
+}
+
 // refuse sets rows to NaN, which no vector may hold.
 func (e *encoder) refuse(x, rows ref) ref { return e.op("Where", rows, e.scalar(math.NaN()), x) }
 
 // hashed returns a column for each slot and one for missing values.
 func (e *encoder) hashed(f *events.Field, x ref) []ref {
-	slot, sign := e.slots(f, x)
+	slot, sign := e.slots(f, e.part(f, x))
 	hot := e.op("Mul", e.oneHot(slot, f.Hash), e.op("Mul", sign, e.scalar(half)))
 	missing := e.cast(e.encode(x, []string{""}, []int64{1}, 0), typeBool) // [N,1]
 	if e.missing(f) == events.Refuse {

@@ -560,8 +560,10 @@ var eventSchemas = map[string]string{
 		{"name":"amount","type":"numeric","nulls":["-999"],"means":[2.5],"gaps":[true]},
 		{"name":"country","type":"categorical","unknown":"zero","categories":["BR","DE","FR"],"gaps":[true]},
 		{"name":"list","type":"array","means":[0.5,-1,2],"gaps":[true,false,true]},
+		{"name":"mail","type":"categorical","after":"@","categories":["","a.com","b"],"gaps":[true]},
 		{"name":"merchant","type":"categorical","hash":16,"gaps":[true]},
 		{"name":"message","type":"text","hash":32},
+		{"name":"net","type":"categorical","before":"--","hash":4,"gaps":[false]},
 		{"name":"seen","type":"time","unit":"s","parts":["weekday"],"gaps":[false]},
 		{"name":"value","type":"numeric","transform":"log1p","means":[1.5],"gaps":[true]},
 		{"name":"vip","type":"boolean","means":[0.25],"gaps":[false]},
@@ -572,6 +574,7 @@ var eventSchemas = map[string]string{
 		{"name":"list","type":"array","means":[0.5,-1,2],"gaps":[false,false,false]},
 		{"name":"merchant","type":"categorical","hash":16,"gaps":[false]},
 		{"name":"message","type":"text","hash":16},
+		{"name":"net","type":"categorical","before":"-","categories":["7","9"],"unknown":"other","gaps":[false]},
 		{"name":"vip","type":"boolean","missing":"mean","means":[0.25],"gaps":[false]},
 		{"name":"when","type":"time","unit":"us","parts":["hour","age"],"means":[0],"gaps":[false]}]}`,
 }
@@ -581,6 +584,7 @@ func drawn(r *rand.Rand, odd float64) map[string]any {
 	e := map[string]any{
 		"id": r.IntN(1000), "amount": r.NormFloat64() * 3, "value": math.Exp(5 * r.NormFloat64()), "vip": r.IntN(2) == 0,
 		"country": []string{"BR", "DE", "FR"}[r.IntN(3)], "merchant": fmt.Sprintf("shop é %d", r.IntN(60)),
+		"mail": []string{"x@a.com", "x@y@b", "b", "@", "no one", "x@c"}[r.IntN(6)], "net": []string{"7--x-1", "7--", "9-", "--9", "é--7", "9"}[r.IntN(6)],
 		"list": []any{r.NormFloat64(), r.NormFloat64(), r.Float64()},
 		"when": r.Int64N(4e12) - 1e12, "seen": float64(r.Int64N(4e9)-1e9) + r.Float64(),
 	}
@@ -598,7 +602,7 @@ func drawn(r *rand.Rand, odd float64) map[string]any {
 	if r.IntN(8) == 0 {
 		e["amount"] = -999
 	}
-	for _, k := range []string{"amount", "value", "vip", "country", "merchant", "message", "list", "when", "seen"} {
+	for _, k := range []string{"amount", "value", "vip", "country", "merchant", "message", "list", "when", "seen", "mail", "net"} {
 		if r.Float64() < odd {
 			delete(e, k)
 		}

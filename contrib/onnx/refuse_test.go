@@ -45,7 +45,6 @@ func TestRefused(t *testing.T) {
 	}{
 		{document(2, field(`{"name":"tags","type":"tags","categories":["a"],"gaps":[false]}`), "", linearModel), "field tags is a list of categories"},
 		{document(2, field(`{"name":"cart","type":"length","means":[2],"gaps":[false]}`), "", linearModel), "field cart is a list of any length"},
-		{document(2, field(`{"name":"mail","type":"categorical","after":"@","categories":["a"],"gaps":[false]}`), "", linearModel), "field mail has a part of a text"},
 		{document(2, field(`{"name":"day","type":"time","unit":"yyyymmdd","parts":["weekday"],"gaps":[false]}`), "", linearModel), "field day holds dates"},
 		{document(0, field(`{"name":"id","type":"ignore"}`), "", linearModel), "no field that is a feature"},
 		{document(60000, "", "", laplacian), "20 support vectors and 60000 features would take 1200000 numbers for each row, the limit is 1048576"},
