@@ -326,3 +326,29 @@ func TestLists(t *testing.T) {
 		}
 	}
 }
+
+// TestNoTimes: times that stand for none are missing, and neither parts nor ages.
+func TestNoTimes(t *testing.T) {
+	none := []string{"9999-12-31T23:59:59Z", "0001-01-01 00:00:00", "0000-00-00", "Dec 31, 9999", "1970-01-01T00:00:00Z"}
+	s, list := inferred(t, 400, "ended", func(i int) Cell {
+		if i%10 < len(none) {
+			return text(none[i%10])
+		}
+		return text(fmt.Sprintf("2026-03-%02dT10:00:00Z", 1+i%28))
+	})
+	f := &s.Fields[0]
+	if f.Type != Timestamp || len(f.Nulls) != len(none) || !slices.Equal(f.Parts, []string{"hour", "weekday"}) {
+		t.Fatalf("%s, nulls %q, parts %v", f.Type, f.Nulls, f.Parts)
+	}
+	for i, e := range list {
+		x, err := s.Encode(row(s, e), nil)
+		if missing := x.Val[4] != 0; err != nil || missing != (i%10 < len(none)) {
+			t.Fatalf("%s is %v, %v", e[0].Cell.Text, x.Val, err)
+		}
+	}
+	// A field that has had no value keeps all parts.
+	s, err := Infer(list, Spec{Features: map[string]Field{"later": {Type: Timestamp}, "zz": {}}})
+	if err != nil || !slices.Equal(s.Fields[0].Parts, []string{"hour", "weekday"}) {
+		t.Errorf("%v, %v", s.Fields, err)
+	}
+}

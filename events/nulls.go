@@ -5,10 +5,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // nullTexts stand for no value in a field of numbers or times, in small or capital letters.
-var nullTexts = []string{"", "?", "-", "--", "na", "n/a", "nan", "null", "nil", "none", "unknown", "missing", "undefined", "0000-00-00", "0000-00-00 00:00:00"}
+var nullTexts = []string{"", "?", "-", "--", "na", "n/a", "nan", "null", "nil", "none", "unknown", "missing", "undefined"}
 
 const leastFarOff = 50 // values
 
@@ -45,6 +46,8 @@ func (c *column) nulls() (list []string, n int) {
 	for text, k := range c.texts {
 		_, number := decimal([]byte(text))
 		switch {
+		case noTime(text):
+			list, n = append(list, text), n+k
 		case number || isTime([]byte(text)):
 		case slices.Contains(nullTexts, strings.ToLower(strings.TrimSpace(text))):
 			list, n = append(list, text), n+k
@@ -57,6 +60,20 @@ func (c *column) nulls() (list []string, n int) {
 	}
 	slices.Sort(list)
 	return list, n
+}
+
+// noTime reports whether a text is a time by which programs say that there is none: of the year 0, 1
+// or 9999, or the first second of 1970.
+func noTime(text string) bool {
+	if strings.HasPrefix(text, "0000-00-00") {
+		return true
+	}
+	for _, order := range []string{DayFirst, MonthFirst} {
+		if t, ok := parseTime([]byte(text), order); ok && (t.Year() <= 1 || t.Year() == 9999 || t.Unix() == 0 && len(text) > len(time.DateOnly)) {
+			return true
+		}
+	}
+	return false
 }
 
 // farOff returns up to two numbers that stand for no value, such as -999 and 9999: they recur,
