@@ -100,7 +100,7 @@ func takeApart(text string) (minus bool, digits, unit string, ok bool) {
 // mayBeUnit reports whether a text behind a number, or before it, is likely to be a unit: kg, %, US$.
 // Before a number only a currency is; room 12 is a name.
 func mayBeUnit(unit string, before bool) bool {
-	return len(unit) <= longestUnit && (!before || strings.ContainsFunc(unit, func(r rune) bool { return unicode.Is(unicode.Sc, r) }))
+	return len(unit) <= longestUnit && utf8.ValidString(unit) && (!before || strings.ContainsFunc(unit, func(r rune) bool { return unicode.Is(unicode.Sc, r) }))
 }
 
 // Measured reports whether a text is a number, perhaps with a unit or separators, or a time.

@@ -16,6 +16,7 @@ func FuzzDiscovery(f *testing.F) {
 		`{"x":{"a":[1,null],"t":["u","v"]},"y":true}` + "\n" + `{"x":{"a":[1,2],"t":[]},"y":false}`,
 		`{"schema":{},"payload":{"op":"c","after":{"n":1,"label":"a"}}}` + "\n" + `{"payload":{"after":{"n":2,"label":"b"},"op":"c"},"schema":{}}`,
 		`{"x":[1,2],"y":-1}` + "\n" + `{"x":[1,2],"y":1}`, "1,red,yes\n2,blue,no", "a,b\n1,2\n3,?", `{"a.b":1,"a":{"b":2},"y":1}`,
+		`{"p":"$1,234.50","d":"31/12/2025","c":[{"k":1},{"k":2.5,"m":{"n":"x"}}],"y":1}` + "\n" + `{"p":"5 €","d":"1:02:03","c":"{\"k\":1}","y":0}`,
 		`{"at":"2026-01-01T00:00:00Z","m":"one two three four five","label":3}` + "\n" + `{"at":"2026-01-02","m":"six seven eight nine","label":4}`,
 	} {
 		f.Add(s, false)
