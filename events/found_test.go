@@ -319,6 +319,22 @@ func TestLists(t *testing.T) {
 			t.Fatalf("event %d: %v, want %v", i, x.Val[:6], want)
 		}
 	}
+	// Many names in lists are hashed, as those in fields are; ids are left out.
+	for distinct, want := range map[int]Type{30: Tags, 150: Tags, 1 << 20: Ignore} {
+		var events [][]NamedCell
+		for i := range 1000 {
+			l := list(text(fmt.Sprint("s", i*7919%distinct)), text(fmt.Sprint("s", (i*7919+500_000)%distinct)))
+			l.Name = "l"
+			events = append(events, []NamedCell{l, {Name: "zz", Cell: num(1)}})
+		}
+		s, err := Infer(events, Spec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := &s.Fields[0]; f.Type != want || (f.Hash > 0) != (distinct == 150) {
+			t.Errorf("%d names in lists: %s, hashed into %d", distinct, f.Type, f.Hash)
+		}
+	}
 	for _, c := range []NamedCell{list(text("x")), list(num(math.MaxFloat64)), list(num(3e38), num(3e38)), {Cell: num(1)}} {
 		c.Name = "l"
 		if _, err := s.Encode(row(s, []NamedCell{c}), nil); err == nil {

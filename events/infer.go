@@ -337,18 +337,23 @@ func (c *column) category(f *Field, n int) {
 	case float64(distinct) > distinctIDs*float64(n) && n >= 20 && !c.part(f, n):
 		f.Note = fmt.Sprintf("it looks like an id: %d different values in %d", distinct, n)
 	default:
-		f.Type, distinct = Categorical, len(c.texts)
-		frequent, covered := c.frequent(defaultMin), 0
-		for _, text := range frequent {
-			covered += c.texts[text]
-		}
-		switch {
-		case distinct > rareDistinct && 2*covered < n:
-			f.Hash = rareHash
-		case len(frequent) > defaultMax:
-			f.Hash = hashFor(distinct)
-		}
+		f.Type, f.Hash = Categorical, c.hashes(n)
 	}
+}
+
+// hashes returns the number of features into which the n names are hashed; 0 is none.
+func (c *column) hashes(n int) int {
+	frequent, covered := c.frequent(defaultMin), 0
+	for _, text := range frequent {
+		covered += c.texts[text]
+	}
+	switch distinct := len(c.texts); {
+	case distinct > rareDistinct && 2*covered < n:
+		return rareHash
+	case len(frequent) > defaultMax:
+		return hashFor(distinct)
+	}
+	return 0
 }
 
 // Where names are nearly all different, a part of them that recurs may be a category.
@@ -402,8 +407,12 @@ func hashFor(distinct int) int {
 // list chooses the type of a column of lists.
 func (c *column) list(f *Field) {
 	numbers, texts, decimals, objects, names, all := 0, 0, 0, 0, 0, 0
+	c.texts = map[string]int{}
 	for _, l := range c.lists {
 		for i := range l {
+			if text, ok := l[i].category(nil); ok {
+				c.texts[string(text)]++
+			}
 			switch l[i].Kind {
 			case Number, Bool:
 				numbers++
@@ -430,7 +439,11 @@ func (c *column) list(f *Field) {
 	case nearly(objects, all):
 		f.Type = Length
 	case nearly(texts, all) && (!nearly(decimals, all) || !one) || nearly(names, all) && codeName(f.Name):
-		f.Type = Tags
+		if len(c.texts) > rareDistinct && float64(len(c.texts)) > distinctIDs*float64(all) {
+			f.Note = fmt.Sprintf("it looks like ids: %d different values in %d", len(c.texts), all)
+			break
+		}
+		f.Type, f.Hash = Tags, c.hashes(all)
 	case !nearly(numbers+decimals, all):
 		f.Note = "its lists hold different things"
 	case !one:
