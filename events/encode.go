@@ -61,7 +61,7 @@ func (s *Schema) Encode(row *Row, a *stream.Arena) (stream.Vec, error) {
 			switch st.way {
 			case asNumber:
 				if v := float32(c.Num); float64(v) >= st.low && float64(v) <= st.high && v-v == 0 {
-					e.set(st.at, v)
+					e.set(st.at, float32(float64(v)-st.center))
 					continue
 				}
 			case asTruth:
@@ -99,14 +99,22 @@ func (e *encoder) set(j int, v float32) {
 	}
 }
 
+// number sets feature k of the numbers of f.
+func (e *encoder) number(f *Field, k int, v float64) {
+	if f.Centered {
+		v = float64(float32(v)) - f.Means[k]
+	}
+	e.set(f.at+k, float32(v))
+}
+
 // A step describes how to encode a field, and which of its values are usual.
 type step struct {
 	i, at int // the field and its first feature
 	field *Field
 	kind  Kind // of usual values
 	way   way
-	// low and high are the range of usual numbers.
-	low, high float64
+	// low and high are the range of usual numbers, and center is subtracted from them.
+	low, high, center float64
 }
 
 // A way is a method of encoding a usual value.
@@ -168,14 +176,14 @@ func (e *encoder) missing(f *Field) {
 	switch f.Type {
 	case Numeric, Boolean, Length, Summary:
 		for k, m := range f.Means {
-			e.set(f.at+k, float32(m))
+			e.number(f, k, m)
 		}
 		if indicator {
 			e.set(f.at+len(f.Means), half)
 		}
 	case Array:
 		for k, m := range f.Means {
-			e.set(f.at+k, float32(m))
+			e.number(f, k, m)
 		}
 		j := f.at + len(f.Means)
 		for _, g := range f.MissingIndicator {
@@ -186,7 +194,7 @@ func (e *encoder) missing(f *Field) {
 		}
 	case Categorical, Tags, Timestamp:
 		if f.aged() {
-			e.set(f.at, float32(f.Means[0]))
+			e.number(f, 0, f.Means[0])
 		}
 		switch {
 		case indicator:
@@ -208,7 +216,7 @@ func (e *encoder) value(i int, f *Field, c *Cell) *FieldError {
 		if len(f.Range) == 2 && (v < f.Range[0] || v > f.Range[1]) {
 			e.note(i, Outside)
 		}
-		e.set(f.at, float32(v))
+		e.number(f, 0, v)
 	case Boolean:
 		v, ok := truth(c)
 		if !ok {
@@ -239,7 +247,7 @@ func (e *encoder) value(i int, f *Field, c *Cell) *FieldError {
 		} else if c.Kind != Number || !c.finite() {
 			return invalid(f, c)
 		}
-		e.set(f.at, float32(v))
+		e.number(f, 0, v)
 	case Summary:
 		return e.summary(i, f, c)
 	}
@@ -528,7 +536,7 @@ func (e *encoder) array(i int, f *Field, c *Cell) *FieldError {
 		} else {
 			e.note(i, Missing)
 		}
-		e.set(f.at+k, float32(v))
+		e.number(f, k, v)
 	}
 	j := f.at + len(f.Means)
 	for k, g := range f.MissingIndicator {
@@ -561,7 +569,7 @@ func (e *encoder) summary(i int, f *Field, c *Cell) *FieldError {
 		return nil
 	}
 	for k := range v {
-		e.set(f.at+k, float32(v[k]))
+		e.number(f, k, v[k])
 	}
 	return nil
 }

@@ -368,3 +368,47 @@ func TestNoTimes(t *testing.T) {
 		t.Errorf("%v, %v", s.Fields, err)
 	}
 }
+
+// TestCentered: in sparse vectors, numbers far from 0 are less their means, others are not.
+func TestCentered(t *testing.T) {
+	var list [][]NamedCell
+	for i := range 1000 {
+		e := []NamedCell{
+			{Name: "pressure", Cell: num(1000 + float64(i%40))}, {Name: "amount", Cell: num(math.Exp(float64(i%90) / 10))}, {Name: "ok", Cell: flag(1)},
+			{Name: "body", Cell: text(fmt.Sprintf("one two three %d and %d", i, i*7))},
+		}
+		if i%10 == 0 {
+			e = e[1:]
+		}
+		list = append(list, e)
+	}
+	s, err := Infer(list, Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse(s.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range list {
+		x, err := again.Encode(row(again, e), nil)
+		dense := make([]float32, s.Dim())
+		x.Dense(dense)
+		from, _, means := s.Range(3)
+		want := float32(1000 + float64(i%40) - s.Fields[3].Means[0])
+		if i%10 == 0 {
+			want = 0
+		}
+		amount := e[len(e)-3].Cell.Num
+		if err != nil || x.Idx == nil || dense[from] != want || means[0] != 0 || dense[0] != float32(amount) {
+			t.Fatalf("event %d: %v, want %v; amount %v, %v", i, dense[from], want, dense[0], err)
+		}
+	}
+	if h := NewHistogram(s); true {
+		x, _ := s.Encode(row(s, list[39]), nil)
+		h.Add(x)
+		if got := s.Fields[3].bin(x, len(s.Fields[3].Quantiles)+2); got != len(s.Fields[3].Quantiles) {
+			t.Errorf("the largest number is in bin %d", got)
+		}
+	}
+}

@@ -71,6 +71,9 @@ func (f *Field) bin(x stream.Vec, n int) int {
 		return n - 1
 	}
 	v, k := float64(value(x, f.at)), 0
+	if f.Centered {
+		v = float64(float32(v + f.Means[0]))
+	}
 	if f.Type == Boolean {
 		if v > 0.5 {
 			k = 1

@@ -146,10 +146,28 @@ func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 	if err := s.place(); err != nil {
 		return nil, err
 	}
+	if s.dim > DenseLimit {
+		s.center()
+	}
 	if s.dim == 0 {
 		return nil, errors.New("no field of the events can be made a feature" + s.why())
 	}
 	return s, nil
+}
+
+// center decides which numbers are centered. Those with heavy tails are not: learners take their
+// logarithms, from 0 on.
+func (s *Schema) center() {
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		mean, deviation := 0.0, 0.0
+		for k, m := range f.Means {
+			mean += m * m
+			deviation += f.deviations[k] * f.deviations[k]
+		}
+		f.Centered = f.Type != Boolean && mean > deviation
+	}
+	_ = s.place() // once more, with the same features
 }
 
 // why lists the ignored fields and the reasons.
@@ -499,7 +517,7 @@ func (c *column) complete(f *Field, events int) {
 				vs = append(vs, v)
 			}
 		}
-		f.Means = []float64{mean(vs)}
+		f.setMeans(vs)
 		f.MissingIndicator = []bool{len(vs) < events}
 		if f.Type == Numeric {
 			f.quantiles(vs)
@@ -517,17 +535,21 @@ func (c *column) complete(f *Field, events int) {
 	}
 }
 
-// mean sorts vs before it sums, so that their order does not matter.
-func mean(vs []float64) float64 {
-	if len(vs) == 0 {
-		return 0
+// setMeans sets the means and the deviations of numbers. It sorts each of lists before it sums,
+// so that their order does not matter.
+func (f *Field) setMeans(lists ...[]float64) {
+	f.Means, f.deviations = make([]float64, len(lists)), make([]float64, len(lists))
+	for k, vs := range lists {
+		slices.Sort(vs)
+		sum, squares, n := 0.0, 0.0, float64(max(len(vs), 1))
+		for _, v := range vs {
+			sum += v
+		}
+		for _, v := range vs {
+			squares += (v - sum/n) * (v - sum/n)
+		}
+		f.Means[k], f.deviations[k] = float64(float32(sum/n)), math.Sqrt(squares/n)
 	}
-	slices.Sort(vs)
-	sum := 0.0
-	for _, v := range vs {
-		sum += v
-	}
-	return float64(float32(sum / float64(len(vs))))
 }
 
 // quantiles sets Range, Quantiles and Reference from sorted numbers.
@@ -555,20 +577,20 @@ func share(n, of int) float64 { return math.Round(1e4*float64(n)/float64(of)) / 
 func (c *column) array(f *Field, events int) {
 	length, _ := c.length()
 	length = min(length, MaxArray)
-	f.Means, f.MissingIndicator = make([]float64, length), make([]bool, length)
+	vs := make([][]float64, length)
+	f.MissingIndicator = make([]bool, length)
 	for k := range length {
-		var vs []float64
 		for _, l := range c.lists {
 			if len(l) != length {
 				continue
 			}
 			if v, err := number(f, &l[k]); err == nil {
-				vs = append(vs, v)
+				vs[k] = append(vs[k], v)
 			}
 		}
-		f.Means[k] = mean(vs)
-		f.MissingIndicator[k] = len(vs) < events
+		f.MissingIndicator[k] = len(vs[k]) < events
 	}
+	f.setMeans(vs...)
 }
 
 func (c *column) summary(f *Field, events int) {
@@ -587,10 +609,8 @@ func (c *column) summary(f *Field, events int) {
 			}
 		}
 	}
-	f.Means, f.MissingIndicator = make([]float64, len(vs)), []bool{len(vs[0]) < events}
-	for k := range vs {
-		f.Means[k] = mean(vs[k])
-	}
+	f.setMeans(vs...)
+	f.MissingIndicator = []bool{len(vs[0]) < events}
 }
 
 func (c *column) categories(f *Field, missing int) {

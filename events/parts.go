@@ -30,7 +30,7 @@ func (f *Field) Milliseconds() float64 { return units[f.Unit] }
 func (e *encoder) parts(f *Field, t time.Time) {
 	at := f.at
 	if f.aged() {
-		e.set(at, float32(e.age(f, t)))
+		e.number(f, 0, e.age(f, t))
 		at++
 	}
 	for _, p := range f.Parts {
@@ -131,7 +131,7 @@ func (s *Schema) times(events [][]NamedCell) {
 				ages = append(ages, days(t, end))
 			}
 		}
-		f.Means = []float64{mean(ages)}
+		f.setMeans(ages)
 	}
 }
 

@@ -88,6 +88,9 @@ type Field struct {
 	// Means of a number, of each item of an array, of an age, of a length, or of a summary
 	// replace missing values.
 	Means []float64 `json:"means,omitempty" yaml:"means,omitempty,flow"`
+	// Centered says that numbers are encoded less their means, as they are in sparse vectors,
+	// which learners cannot center, where they are far from 0 compared with their deviation.
+	Centered bool `json:"centered,omitempty" yaml:"-"`
 	// MissingIndicator says for each of Means whether there is a feature that is set if
 	// the value is missing; for a category, a time or a summary it has one element.
 	MissingIndicator []bool `json:"gaps,omitempty" yaml:"gaps,omitempty,flow"`
@@ -102,6 +105,7 @@ type Field struct {
 	Note string `json:"-" yaml:"-"`
 
 	at         int            // first feature
+	deviations []float64      // of the numbers with Means, in the first events
 	until      int            // index of Until
 	nulls      []float64      // Nulls that are numbers
 	categories map[string]int // index into Categories; nil if there are few
@@ -185,10 +189,14 @@ func (s *Schema) Features() []string {
 	return names
 }
 
-// Range returns the features of Fields[i]: from, up to but not including to. Means holds
-// the values of the first ones.
-func (s *Schema) Range(i int) (from, to int) {
-	return s.Fields[i].at, s.Fields[i].at + s.Fields[i].width()
+// Range returns the features of Fields[i]: from, up to but not including to, and the means of
+// the first ones.
+func (s *Schema) Range(i int) (from, to int, means []float64) {
+	f := &s.Fields[i]
+	if means = f.Means; f.Centered {
+		means = make([]float64, len(means))
+	}
+	return f.at, f.at + f.width(), means
 }
 
 // Scaled reports for each feature whether its scale has a meaning, so that it must not be
@@ -340,7 +348,11 @@ func (s *Schema) place() error {
 			}
 		}
 		if f.Type != Ignore {
-			s.steps = append(s.steps, f.step(i))
+			st := f.step(i)
+			if f.Centered && st.way == asNumber {
+				st.center = f.Means[0]
+			}
+			s.steps = append(s.steps, st)
 		}
 	}
 	return nil
@@ -407,6 +419,8 @@ func (f *Field) check() error {
 		return fmt.Errorf("comma: %q is neither thousands nor decimal", f.Comma)
 	case f.Order != "" && f.Order != DayFirst && f.Order != MonthFirst:
 		return fmt.Errorf("order: %q is neither dmy nor mdy", f.Order)
+	case f.Centered && f.Type == Boolean:
+		return errors.New("a boolean is not centered")
 	case f.Before != "" && f.After != "":
 		return errors.New("before and after exclude one another")
 	case f.Until != "" && !f.aged():

@@ -70,8 +70,8 @@ func newOcclusion(p *Predictor) *occlusion {
 	o := new(occlusion)
 	for i := 0; err == nil && i < len(schema.Fields); i++ { // the codec has read the schema
 		f := &schema.Fields[i]
-		if from, to := schema.Range(i); from < to {
-			o.fields = append(o.fields, part{f.Name, from, to, f.Means})
+		if from, to, means := schema.Range(i); from < to {
+			o.fields = append(o.fields, part{f.Name, from, to, means})
 		}
 	}
 	return o

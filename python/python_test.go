@@ -371,6 +371,15 @@ var schemas = []struct{ name, schema string }{
 		{"name":"w","type":"ignore"},
 		{"name":"w.n","type":"summary","clip":[0,5],"means":[1,2,3,4],"gaps":[true],"missing":"refuse"},
 		{"name":"w.o.c","type":"array","means":[1,2],"gaps":[true,false]}]}`},
+	{"centered", `{"label":"y","fields":[
+		{"name":"a","type":"numeric","centered":true,"nulls":["1000"],"means":[1.5],"gaps":[true]},
+		{"name":"b","type":"boolean","means":[0.25],"gaps":[true]},
+		{"name":"c","type":"categorical","hash":700,"gaps":[true]},
+		{"name":"d.f.g","type":"numeric","centered":true,"transform":"log1p","means":[0.7],"gaps":[false]},
+		{"name":"m","type":"array","centered":true,"means":[1,2,3],"gaps":[true,false,true]},
+		{"name":"s","type":"time","order":"mdy","parts":["hour","age"],"centered":true,"means":[-9570.5],"gaps":[true]},
+		{"name":"w","type":"length","centered":true,"means":[2.5],"gaps":[true]},
+		{"name":"w.n","type":"summary","centered":true,"means":[1,2,3,4],"gaps":[true]}]}`},
 	{"root", `{"root":"payload.after","label":"y","fields":[
 		{"name":"a","type":"numeric","means":[1.5],"gaps":[true]},
 		{"name":"c","type":"categorical","categories":["DE","FR"],"gaps":[false]}]}`},

@@ -133,7 +133,7 @@ func (e *encoder) fill(f *events.Field, x ref) []ref {
 		none := e.op("Equal", e.count(missing), e.scalar(float64(k)))
 		x = e.op("Where", none, e.scalar(math.Inf(1)), x)
 	}
-	columns := []ref{e.round(x)}
+	columns := []ref{e.less(f, x)}
 	var gaps []int64
 	for k, g := range f.MissingIndicator {
 		if g {
@@ -148,6 +148,15 @@ func (e *encoder) fill(f *events.Field, x ref) []ref {
 		columns = append(columns, says)
 	}
 	return columns
+}
+
+// less returns the numbers x of a field, less their means if they are centered.
+func (e *encoder) less(f *events.Field, x ref) ref {
+	x = e.round(x)
+	if !f.Centered {
+		return x
+	}
+	return e.round(e.op("Sub", x, e.tensor(f.Means, len(f.Means))))
 }
 
 // count returns the number of true values in each row of x.
@@ -356,7 +365,7 @@ func (e *encoder) time(f *events.Field) []ref {
 		wrong = e.op("Or", wrong, m.missing)
 	}
 	if len(f.Means) > 0 {
-		blocks = append(blocks, e.refuse(e.round(e.age(f, m)), wrong))
+		blocks = append(blocks, e.refuse(e.less(f, e.age(f, m)), wrong))
 	}
 	for _, p := range f.Parts {
 		turn := e.op("Div", whole(60_000, 1440, 0), e.scalar(1440))

@@ -557,9 +557,9 @@ var eventSchemas = map[string]string{
 		{"name":"value","type":"numeric","transform":"log1p","clip":[-5,900],"means":[1.5],"gaps":[true]},
 		{"name":"vip","type":"boolean","means":[0.25],"gaps":[true]}]}`,
 	"full": `{"label":"y","invalid":"missing","fields":[
-		{"name":"amount","type":"numeric","nulls":["-999"],"means":[2.5],"gaps":[true]},
+		{"name":"amount","type":"numeric","nulls":["-999"],"centered":true,"means":[2.5],"gaps":[true]},
 		{"name":"country","type":"categorical","unknown":"zero","categories":["BR","DE","FR"],"gaps":[true]},
-		{"name":"list","type":"array","means":[0.5,-1,2],"gaps":[true,false,true]},
+		{"name":"list","type":"array","centered":true,"means":[0.5,-1,2],"gaps":[true,false,true]},
 		{"name":"mail","type":"categorical","after":"@","categories":["","a.com","b"],"gaps":[true]},
 		{"name":"merchant","type":"categorical","hash":16,"gaps":[true]},
 		{"name":"message","type":"text","hash":32},
@@ -567,7 +567,7 @@ var eventSchemas = map[string]string{
 		{"name":"seen","type":"time","unit":"s","parts":["weekday"],"gaps":[false]},
 		{"name":"value","type":"numeric","transform":"log1p","means":[1.5],"gaps":[true]},
 		{"name":"vip","type":"boolean","means":[0.25],"gaps":[false]},
-		{"name":"when","type":"time","unit":"ms","parts":["hour","weekday","age"],"until":"seen","means":[3.5],"gaps":[true]}]}`,
+		{"name":"when","type":"time","unit":"ms","parts":["hour","weekday","age"],"until":"seen","centered":true,"means":[3.5],"gaps":[true]}]}`,
 	"strict": `{"label":"y","missing":"refuse","unknown":"refuse","fields":[
 		{"name":"amount","type":"numeric","means":[2.5],"gaps":[false]},
 		{"name":"country","type":"categorical","categories":["BR","DE","FR"],"gaps":[false]},

@@ -102,7 +102,7 @@ func loss(p *predictor.Predictor, xs []stream.Vec, labels []float64) float64 {
 func featureFields(p *predictor.Predictor, xs []stream.Vec) (names []string) {
 	if s, err := events.Parse(p.Signature().Schema); p.Signature().Schema != "" && err == nil {
 		for i := range s.Fields {
-			from, to := s.Range(i)
+			from, to, _ := s.Range(i)
 			names = append(names, slices.Repeat([]string{s.Fields[i].Name}, to-from)...)
 		}
 	}

@@ -332,6 +332,7 @@ class _Field:
         self._cycles = [p for p in self.parts if p != "age"]
         self.means = np.array(d.get("means", []), np.float64)
         self.gaps = np.array(d.get("gaps", []), bool)
+        self._center = self.means if d.get("centered") else np.zeros(len(self.means))
         self.refuse_missing = policy("missing", "indicator") == "refuse"
         self.refuse_invalid = policy("invalid", "refuse") == "refuse"
         self.unknown = policy("unknown", "other")
@@ -405,13 +406,17 @@ class _Field:
         at, gap = self.at, bool(self.gaps[:1].any())
         if self.type in ("numeric", "boolean", "array", "summary", "length"):
             items = len(self.means)
-            out.set(missing[:, None], np.arange(at, at + items), self.means)
+            out.set(missing[:, None], np.arange(at, at + items), self._less(self.means))
             out.set(missing[:, None], np.arange(at + items, at + self.width), _HALF)
         elif self.type in ("categorical", "tags", "time"):
             if gap:
                 out.set(missing, at + self.width - 1, _HALF)
             elif self.type == "categorical" and not self.hash:  # none was missing before
                 out.set(missing, at + len(self.categories), _HALF)
+
+    def _less(self, v: F64) -> F64:
+        """Numbers less their means, if they are centered."""
+        return v.astype(np.float32).astype(np.float64) - self._center if self._center.any() else v
 
     def _ages(self, out: _Output, cells: list[Any], ends: list[int | None] | None) -> None:
         if self.type != "time" or not len(self.means):
@@ -421,7 +426,7 @@ class _Field:
             self.means[0] if t is None or end is None else (end - t) / 86_400_000
             for t, end in zip(begins, [_FROM_2000] * len(cells) if ends is None else ends)
         ]
-        out.set(np.arange(len(cells)), self.at, np.array(days))
+        out.set(np.arange(len(cells)), self.at, self._less(np.array(days)))
 
     def _null(self, cell: Any) -> bool:
         """Whether a value stands for none."""
@@ -469,7 +474,7 @@ class _Field:
             invalid.append(k)
         good = np.ones(len(cells), bool)
         good[invalid] = False
-        out.set(rows[good], self.at, v[good])
+        out.set(rows[good], self.at, self._less(v[good]))
         return rows[~good]
 
     def _arrays(self, out: _Output, rows: I64, cells: list[Any]) -> I64:
@@ -487,7 +492,7 @@ class _Field:
                 self._wrong(int(row), c, e)
                 invalid.append(int(row))
                 continue
-            out.set(row, np.arange(self.at, self.at + items), v)
+            out.set(row, np.arange(self.at, self.at + items), self._less(v))
             if none is not None and len(at := gap[none & self.gaps]):
                 out.set(row, at, _HALF)
         return np.array(invalid, np.int64)
@@ -598,11 +603,11 @@ class _Field:
 
     def _length(self, c: Any) -> list[tuple[int, Any]]:
         if isinstance(c, (list, tuple, np.ndarray)) and len(c) <= _MAX_LIST:
-            return [(0, len(c))]
+            return [(0, self._less(np.array([float(len(c))]))[0])]
         c = _plain(c)
         if isinstance(c, bool) or not isinstance(c, (int, float)) or c - c != 0:
             raise _Wrong("")
-        return [(0, c)]
+        return [(0, self._less(np.array([float(c)]))[0])]
 
     def _summary(self, c: Any) -> list[tuple[int, Any]] | None:
         if not isinstance(c, (list, tuple, np.ndarray)) or len(c) > _MAX_LIST:
@@ -617,10 +622,11 @@ class _Field:
             except _Wrong:
                 raise _Wrong(f"item {k} is {_describe(item)}, where the schema has a number") from None
         v = self._finish(v)
-        if not np.isfinite(np.float32(v.sum())):
-            raise _infinite(c)
         total = sum(v.tolist())
-        return [(0, total), (1, total / len(v)), (2, v.min()), (3, v.max())]
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.float32(total)):
+                raise _infinite(c)
+        return list(enumerate(self._less(np.array([total, total / len(v), v.min(), v.max()]))))
 
     def _text(self, c: Any) -> list[tuple[int, Any]]:
         c = _plain(c)
