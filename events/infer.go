@@ -461,7 +461,9 @@ func (c *column) list(f *Field) {
 			f.Note = fmt.Sprintf("it looks like ids: %d different values in %d", len(c.texts), all)
 			break
 		}
-		f.Type, f.Hash = Tags, c.hashes(all)
+		if f.Type = Tags; c.hashes(all) > 0 {
+			f.Hash = rareHash // with several names in each list, collisions cost more
+		}
 	case !nearly(numbers+decimals, all):
 		f.Note = "its lists hold different things"
 	case !one:
