@@ -412,9 +412,18 @@ func (f *Field) find(text []byte) int {
 	return -1
 }
 
-// tags encodes a list of categories, each once.
+// tags encodes a list of categories, or a text with some, each once.
 func (e *encoder) tags(i int, f *Field, c *Cell) *FieldError {
-	if c.Kind != List {
+	if c.Kind == Text && f.Split != "" {
+		from := len(e.row.Items)
+		for part := range bytes.SplitSeq(c.Text, []byte(f.Split)) {
+			if part = bytes.TrimSpace(part); len(part) > 0 {
+				e.row.Items = append(e.row.Items, Cell{Kind: Text, Text: part})
+			}
+		}
+		c = &Cell{Kind: List, From: int32(from), To: int32(len(e.row.Items))}
+	}
+	if c.Kind != List || c.To-c.From > MaxArray {
 		return invalid(f, c)
 	}
 	items := e.row.Items[c.From:c.To]

@@ -412,3 +412,45 @@ func TestCentered(t *testing.T) {
 		}
 	}
 }
+
+// TestSplit: lists in a text are as lists are; texts with separators that are no lists stay as they are.
+func TestSplit(t *testing.T) {
+	genres := []string{"action", "comedy", "drama", "film noir", "war", "western"}
+	several := func(i int) (some []string) {
+		for k, g := range genres {
+			if (i*37+i/7)>>k&1 == 1 {
+				some = append(some, g)
+			}
+		}
+		return some
+	}
+	for name, tt := range map[string]struct {
+		of    func(i int) string
+		split string
+		want  Type
+	}{
+		"bars":   {func(i int) string { return strings.Join(several(i), "|") }, "|", Tags},
+		"commas": {func(i int) string { return strings.Join(several(i), ", ") }, ",", Tags},
+		"cities": {func(i int) string { return fmt.Sprintf("city %d, %s", i%60, genres[i%60%6]) }, "", Categorical},
+		"names":  {func(i int) string { return fmt.Sprintf("name %d, A. B.", i%300) }, "", Categorical},
+		"one":    {func(i int) string { return genres[i%6] }, "", Categorical},
+	} {
+		s, list := inferred(t, 1000, "v", func(i int) Cell { return text(tt.of(i)) })
+		f := &s.Fields[0]
+		if f.Type != tt.want || f.Split != tt.split {
+			t.Errorf("%s: %s, split %q", name, f.Type, f.Split)
+			continue
+		}
+		if tt.split == "" {
+			continue
+		}
+		for i, e := range list {
+			x, err := s.Encode(row(s, e), nil)
+			for k, g := range f.Categories {
+				if want := slices.Contains(several(i), g); err != nil || (x.Val[k] != 0) != want {
+					t.Fatalf("%s: %q is %v, %v", name, e[0].Cell.Text, x.Val, err)
+				}
+			}
+		}
+	}
+}

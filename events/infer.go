@@ -344,7 +344,54 @@ func (c *column) text(f *Field) {
 		f.Type = HashedText
 		return
 	}
-	c.category(f, c.kinds[Text])
+	if !c.split(f) {
+		c.category(f, c.kinds[Text])
+	}
+}
+
+// Texts are lists of categories if there are separators in at least this share of them, and at
+// most half as many different items as different texts, of which those that recur, and are no
+// numbers, are at least this share of all.
+const (
+	splitShare = 0.2
+	splitCover = 0.8
+)
+
+// split reports whether the texts are lists with a separator, and sets it.
+func (c *column) split(f *Field) bool {
+	for _, sep := range []string{"|", ";", ","} {
+		items, several, all, covered := map[string]int{}, 0, 0, 0
+		for text, k := range c.texts {
+			if strings.Contains(text, sep) {
+				several += k
+			}
+			for item := range strings.SplitSeq(text, sep) {
+				if item = strings.TrimSpace(item); item != "" {
+					items[item] += k
+					all += k
+				}
+			}
+		}
+		for item, k := range items {
+			if _, number := decimal([]byte(item)); k >= defaultMin && !number {
+				covered += k
+			}
+		}
+		if float64(several) >= splitShare*float64(c.n) && 2*len(items) <= len(c.texts) && float64(covered) >= splitCover*float64(all) {
+			c.texts = items
+			f.Type, f.Split, f.Note = Tags, sep, "its texts are lists"
+			c.tags(f, all)
+			return true
+		}
+	}
+	return false
+}
+
+// tags chooses how many features the names in lists are hashed into, if they are many.
+func (c *column) tags(f *Field, n int) {
+	if c.hashes(n) > 0 {
+		f.Hash = rareHash // with several names in each list, collisions cost more
+	}
 }
 
 // category decides whether n names are ids, and otherwise chooses features for them.
@@ -461,9 +508,8 @@ func (c *column) list(f *Field) {
 			f.Note = fmt.Sprintf("it looks like ids: %d different values in %d", len(c.texts), all)
 			break
 		}
-		if f.Type = Tags; c.hashes(all) > 0 {
-			f.Hash = rareHash // with several names in each list, collisions cost more
-		}
+		f.Type = Tags
+		c.tags(f, all)
 	case !nearly(numbers+decimals, all):
 		f.Note = "its lists hold different things"
 	case !one:
@@ -622,7 +668,15 @@ func (c *column) categories(f *Field, missing int) {
 	}
 	count := map[string]int{}
 	for i := range c.all {
-		if text, ok := c.all[i].category(nil); ok {
+		text, ok := c.all[i].category(nil)
+		switch {
+		case ok && f.Type == Tags:
+			for item := range strings.SplitSeq(string(text), f.Split) {
+				if item = strings.TrimSpace(item); item != "" {
+					count[item]++
+				}
+			}
+		case ok:
 			count[string(f.part(text))]++
 		}
 	}

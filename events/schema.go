@@ -56,6 +56,8 @@ type Field struct {
 	// behind the last After.
 	Before string `json:"before,omitempty" yaml:"before,omitempty"`
 	After  string `json:"after,omitempty" yaml:"after,omitempty"`
+	// Split, of tags, is what separates them in a text.
+	Split string `json:"split,omitempty" yaml:"split,omitempty"`
 	// Clip, if not empty, holds the bounds of a number, before Transform.
 	Clip []float64 `json:"clip,omitempty" yaml:"clip,omitempty,flow"`
 	// Max is the largest number of categories that have their own features,
@@ -392,7 +394,7 @@ func (f *Field) check() error {
 		of(f.Nulls != nil, "nulls", Numeric, Timestamp),
 		of(f.Transform != "", "transform", Numeric, Array, Summary),
 		of(f.Clip != nil, "clip", Numeric, Array, Summary),
-		of(f.Before != "", "before", Categorical), of(f.After != "", "after", Categorical),
+		of(f.Split != "", "split", Tags), of(f.Before != "", "before", Categorical), of(f.After != "", "after", Categorical),
 		of(f.Max != 0, "max", Categorical, Tags), of(f.MinCount != 0, "min-count", Categorical, Tags),
 		of(f.Hash != 0, "hash", Categorical, Tags, HashedText),
 		of(f.Unit != "", "unit", Timestamp, Numeric), of(f.Comma != "", "comma", Numeric),

@@ -326,7 +326,7 @@ class _Field:
         self.clip = [float(v) for v in d["clip"]] if d.get("clip") else None
         self.hash = int(d.get("hash", 0))
         self.unit, self.comma, self.order = (str(d.get(k, "")) for k in ("unit", "comma", "order"))
-        self.before, self.after = str(d.get("before", "")), str(d.get("after", ""))
+        self.before, self.after, self.split = (str(d.get(k, "")) for k in ("before", "after", "split"))
         self.parts: list[str] = d.get("parts", [])
         self.until = str(d.get("until", ""))
         self._cycles = [p for p in self.parts if p != "age"]
@@ -576,6 +576,8 @@ class _Field:
         return [(k, _HALF)]
 
     def _tags(self, c: Any) -> list[tuple[int, Any]]:
+        if isinstance(c, str) and self.split:
+            c = [part for part in (p.strip() for p in c.split(self.split)) if part]
         if not isinstance(c, (list, tuple, set, frozenset, np.ndarray)) or len(c) > _MAX_LIST:
             raise _Wrong("")
         sums: dict[int, Any] = {}
