@@ -37,30 +37,29 @@ func (f *Field) decimal(text []byte) (float64, bool) {
 	if f.Type != Numeric || f.Unit == "" && f.Comma == "" || len(text) > 64 {
 		return decimal(text)
 	}
-	minus, digits, unit, ok := takeApart(string(text))
-	if m := clocks.FindStringSubmatch(digits); f.Unit == clockUnit && m != nil && unit == "" {
+	a, ok := takeApart(string(text))
+	if !ok || a.unit != f.Unit && a.unit != "" {
+		return 0, false
+	}
+	var v float64
+	var m []string
+	if f.Unit == clockUnit {
+		m = clocks.FindStringSubmatch(a.digits)
+	}
+	if m != nil {
 		first, _ := decimal([]byte(m[1]))
 		second, _ := decimal([]byte(m[2]))
 		third, _ := decimal([]byte(m[3]))
-		v := first + (second+third/60)/60
-		if minus {
-			v = -v
-		}
-		return v, true
-	}
-	if !ok || unit != f.Unit && unit != "" {
+		v = first + (second+third/60)/60
+	} else if m = grouped[cmp.Or(f.Comma, Thousands)].FindStringSubmatch(a.digits); m == nil {
+		return 0, false
+	} else if v, ok = decimal([]byte(strings.Map(digit, m[1]) + strings.Replace(m[2], ",", ".", 1))); !ok {
 		return 0, false
 	}
-	m := grouped[cmp.Or(f.Comma, Thousands)].FindStringSubmatch(digits)
-	if m == nil {
-		return 0, false
-	}
-	digits = strings.Map(digit, m[1]) + strings.Replace(m[2], ",", ".", 1)
-	v, ok := decimal([]byte(digits))
-	if minus {
+	if a.minus {
 		v = -v
 	}
-	return v, ok
+	return v, true
 }
 
 func digit(r rune) rune {
@@ -70,14 +69,23 @@ func digit(r rune) rune {
 	return -1
 }
 
-// takeApart splits a text with a number into its sign, what is between its first digit and its
-// last one, and its unit: the rest, which is before the digits or behind them.
-func takeApart(text string) (minus bool, digits, unit string, ok bool) {
+// An amount is a text with a number taken apart: its sign, what is between its first digit and its
+// last one, and its unit, which is before the digits or behind them.
+type amount struct {
+	minus  bool
+	digits string
+	unit   string
+	before bool
+}
+
+// takeApart returns the amount in a text. ok is false if there is no digit, or something before the
+// digits and behind them.
+func takeApart(text string) (a amount, ok bool) {
 	const all = "0123456789"
 	first, last := strings.IndexAny(text, all), strings.LastIndexAny(text, all)
 	switch {
 	case first < 0:
-		return false, "", "", false
+		return a, false
 	case strings.HasSuffix(text[:first], "."):
 		if r, _ := utf8.DecodeLastRuneInString(text[:first-1]); !unicode.IsLetter(r) {
 			first-- // $.50, but not Rs.50
@@ -90,17 +98,18 @@ func takeApart(text string) (minus bool, digits, unit string, ok bool) {
 			rest, begins = strings.CutSuffix(before, sign)
 		}
 		if begins {
-			minus, before = sign != "+", strings.TrimSpace(rest)
+			a.minus, before = sign != "+", strings.TrimSpace(rest)
 			break
 		}
 	}
-	return minus, text[first : last+1], before + after, before == "" || after == ""
+	a.digits, a.unit, a.before = text[first:last+1], before+after, before != ""
+	return a, before == "" || after == ""
 }
 
-// mayBeUnit reports whether a text behind a number, or before it, is likely to be a unit: kg, %, US$.
-// Before a number only a currency is; room 12 is a name.
-func mayBeUnit(unit string, before bool) bool {
-	return len(unit) <= longestUnit && utf8.ValidString(unit) && (!before || strings.ContainsFunc(unit, func(r rune) bool { return unicode.Is(unicode.Sc, r) }))
+// likely reports whether the unit is likely to be one: kg, %, US$. Before a number only a
+// currency is; room 12 is a name.
+func (a *amount) likely() bool {
+	return len(a.unit) <= longestUnit && utf8.ValidString(a.unit) && (!a.before || strings.ContainsFunc(a.unit, func(r rune) bool { return unicode.Is(unicode.Sc, r) }))
 }
 
 // Measured reports whether a text is a number, perhaps with a unit or separators, or a time.
@@ -108,9 +117,8 @@ func Measured(text []byte) bool {
 	if _, ok := decimal(text); ok || isTime(text) || clocks.Match(text) {
 		return true
 	}
-	_, digits, unit, ok := takeApart(string(text))
-	before := !strings.HasPrefix(strings.TrimLeft(string(text), "-+\u2212 "), digits)
-	return ok && mayBeUnit(unit, before) && (grouped[Thousands].MatchString(digits) || grouped[DecimalComma].MatchString(digits))
+	a, ok := takeApart(string(text))
+	return ok && a.likely() && (grouped[Thousands].MatchString(a.digits) || grouped[DecimalComma].MatchString(a.digits))
 }
 
 // amount reports whether nearly all of n texts are numbers with one unit, or with separators, and
@@ -118,14 +126,12 @@ func Measured(text []byte) bool {
 func (c *column) amount(f *Field, n int) bool {
 	units := map[string]int{}
 	for text, k := range c.texts {
-		if _, digits, unit, ok := takeApart(text); ok && mayBeUnit(unit, !strings.HasPrefix(strings.TrimLeft(text, "-+\u2212 "), digits)) {
-			units[unit] += k
-		}
-	}
-	delete(units, "")
-	for text, k := range c.texts {
-		if clocks.MatchString(text) {
+		a, ok := takeApart(text)
+		switch {
+		case clocks.MatchString(text):
 			units[clockUnit] += k
+		case ok && a.unit != "" && a.likely():
+			units[a.unit] += k
 		}
 	}
 	for _, unit := range slices.Sorted(maps.Keys(units)) {

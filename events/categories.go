@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -117,11 +118,9 @@ func (c *column) split(f *Field) bool {
 			if strings.Contains(text, sep) {
 				several += k
 			}
-			for item := range strings.SplitSeq(text, sep) {
-				if item = strings.TrimSpace(item); item != "" {
-					items[item] += k
-					all += k
-				}
+			for item := range listed([]byte(text), sep) {
+				items[string(item)] += k
+				all += k
 			}
 		}
 		for item, k := range items {
@@ -155,14 +154,12 @@ func (c *column) categories(f *Field, missing int) {
 	for i := range c.all {
 		text, ok := c.all[i].category(nil)
 		switch {
-		case ok && f.Type == Tags:
-			for item := range strings.SplitSeq(string(text), f.Split) {
-				if item = strings.TrimSpace(item); item != "" {
-					count[item]++
-				}
-			}
-		case ok:
+		case ok && f.Type == Categorical:
 			count[string(f.part(text))]++
+		case ok && f.Split != "":
+			for item := range listed(text, f.Split) {
+				count[string(item)]++
+			}
 		}
 	}
 	for _, l := range c.lists {
@@ -291,14 +288,23 @@ func (f *Field) find(text []byte) int {
 	return -1
 }
 
+// listed returns the items of a list in a text, without blanks around them.
+func listed(text []byte, sep string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for item := range bytes.SplitSeq(text, []byte(sep)) {
+			if item = bytes.TrimSpace(item); len(item) > 0 && !yield(item) {
+				return
+			}
+		}
+	}
+}
+
 // tags encodes a list of categories, or a text with some, each once.
 func (e *encoder) tags(i int, f *Field, c *Cell) *FieldError {
 	if c.Kind == Text && f.Split != "" {
 		from := len(e.row.Items)
-		for part := range bytes.SplitSeq(c.Text, []byte(f.Split)) {
-			if part = bytes.TrimSpace(part); len(part) > 0 {
-				e.row.Items = append(e.row.Items, Cell{Kind: Text, Text: part})
-			}
+		for item := range listed(c.Text, f.Split) {
+			e.row.Items = append(e.row.Items, Cell{Kind: Text, Text: item})
 		}
 		c = &Cell{Kind: List, From: int32(from), To: int32(len(e.row.Items))}
 	}

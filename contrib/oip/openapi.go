@@ -69,8 +69,10 @@ func (m *Model) example() object {
 // fieldSchema returns the schema of a field of events.
 func fieldSchema(f *codec.Input) object {
 	switch events.Type(f.Type) {
-	case events.Numeric, events.Length:
+	case events.Numeric:
 		return optional
+	case events.Length:
+		return object{"type": []string{"array", "number", "null"}, "description": "A list, or the number of its items."}
 	case events.Boolean:
 		return object{"type": []string{"boolean", "null"}}
 	case events.Timestamp:

@@ -243,7 +243,7 @@ func (r *eventReader) object(n *names, depth int) error {
 	}
 }
 
-// list reads a list behind its opening bracket whose objects may have fields of the schema. The
+// list reads a list behind its opening bracket. Its objects may have fields of the schema; the
 // values of a field in all of them are a list.
 func (r *eventReader) list(e *name, depth int) error {
 	if depth > maxDepth {
@@ -254,7 +254,7 @@ func (r *eventReader) list(e *name, depth int) error {
 		more, err := r.p.more(first, ']')
 		if err == nil && more {
 			item := events.Cell{Kind: events.Other}
-			if r.p.eat('{') {
+			if e.sub != nil && r.p.eat('{') {
 				err = r.item(e.sub, depth+2)
 			} else {
 				err = readCell(&r.p, &item, e.text, depth+1)
@@ -356,36 +356,7 @@ func (r *eventReader) cell(e *name, depth int) error {
 	if !r.p.eat('[') {
 		return readCell(&r.p, c, f.Name, depth)
 	}
-	from := len(r.row.Items)
-	var err error
-	r.row.Items, err = readItems(&r.p, r.row.Items, f.Name, depth)
-	c.Kind, c.From, c.To = events.List, int32(from), int32(len(r.row.Items))
-	if len(r.row.Items)-from > events.MaxArray {
-		c.Kind = events.Other
-	}
-	return err
-}
-
-// readItems reads a list behind its opening bracket, up to MaxArray+1 items.
-func readItems(p *jsonText, items []events.Cell, field string, depth int) ([]events.Cell, error) {
-	from := len(items)
-	for first := true; ; first = false {
-		more, err := p.more(first, ']')
-		if err != nil || !more {
-			return items, err
-		}
-		if len(items)-from > events.MaxArray {
-			if err := p.skip(depth + 1); err != nil {
-				return items, err
-			}
-			continue
-		}
-		var c events.Cell
-		if err := readCell(p, &c, field, depth+1); err != nil {
-			return items, err
-		}
-		items = append(items, c)
-	}
+	return r.list(e, depth)
 }
 
 // readCell reads a value. For a list or an object it only notes that it is one. A number
