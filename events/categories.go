@@ -37,18 +37,9 @@ func (c *column) hashes(n int) int {
 	case distinct > rareDistinct && 2*covered < n:
 		return rareHash
 	case len(frequent) > defaultMax:
-		return hashFor(distinct)
+		return manyHash
 	}
 	return 0
-}
-
-// hashFor returns the number of features into which this many categories are hashed.
-func hashFor(distinct int) int {
-	n := leastHash
-	for n < 8*distinct && n < mostHash {
-		n *= 2
-	}
-	return n
 }
 
 // frequent returns the texts that occur at least this often, sorted.

@@ -242,7 +242,7 @@ func TestParts(t *testing.T) {
 		before, after string
 		want          Type
 	}{
-		"addresses": {func(i int) string { return fmt.Sprintf("u.%d@%s", i, domains[i*i%4+i%2]) }, "", "@", Categorical},
+		"addresses": {func(i int) string { return fmt.Sprintf("u@%d@%s", i, domains[i*i%4]) }, "", "@", Categorical},
 		"networks":  {func(i int) string { return fmt.Sprintf("%d.1.%d.%d", 10+i%30, i%200, i%190) }, ".", "", Categorical},
 		"shops":     {func(i int) string { return fmt.Sprintf("%02d-%06d", i%12, i) }, "-", "", Categorical},
 		"orders":    {func(i int) string { return fmt.Sprintf("ORD-%06d", i) }, "", "", Ignore},

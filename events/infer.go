@@ -42,15 +42,14 @@ type NamedCell struct {
 
 // Constants of the inference.
 const (
-	most        = 0.99 // a field has a type if at least this share of its values has it
-	distinctIDs = 0.95 // texts are ids if more than this share of them is distinct
-	leastIDs    = 1000 // this many integers, all distinct, are ids
-	leastRun    = 100  // or this many consecutive ones
-	wordsEach   = 4    // a text has at least this many words on average, otherwise it is a category
-	defaultMax  = 64   // at most this many categories get their own features
-	defaultMin  = 5    // if they occur at least this often
-	leastHash   = 1 << 6
-	mostHash    = 1 << 8 // each feature costs a kernel a dimension
+	most        = 0.99   // a field has a type if at least this share of its values has it
+	distinctIDs = 0.95   // texts are ids if more than this share of them is distinct
+	leastIDs    = 1000   // this many integers, all distinct, are ids
+	leastRun    = 100    // or this many consecutive ones
+	wordsEach   = 4      // a text has at least this many words on average, otherwise it is a category
+	defaultMax  = 64     // at most this many categories get their own features
+	defaultMin  = 5      // if they occur at least this often
+	manyHash    = 1 << 8 // for more categories; each feature costs a kernel a dimension
 	textHash    = 1 << 10
 	// For merchants, for example: more categories than this, and most events in categories
 	// too rare for their own features. Collisions would cost more than sparse vectors do.

@@ -266,3 +266,21 @@ func TestQuotedTarget(t *testing.T) {
 		t.Errorf("$12: %v", err)
 	}
 }
+
+// TestNested: objects in texts are as objects are, and the values of objects in lists as lists.
+func TestNested(t *testing.T) {
+	c := must(t, "json", Options{Task: "regress", Schema: `{"label":"y","fields":[{"name":"l","type":"length","means":[0],"gaps":[false]},
+		{"name":"l.v","type":"summary","means":[0,0,0,0],"gaps":[false]},{"name":"p.a","type":"numeric","means":[0],"gaps":[false]}]}`})
+	long := func(n int) string { return `{"y":1,"l":[` + strings.Repeat(`{"v":1},`, n-1) + `{"v":1}]}` }
+	for value, want := range map[string][]float32{
+		`{"y":1,"p":{"a":7}}`: {0, 0, 0, 0, 0, 7}, `{"y":1,"p.a":7}`: {0, 0, 0, 0, 0, 7}, `{"y":1,"p":" {\"a\": 7}"}`: {0, 0, 0, 0, 0, 7},
+		`"{\"y\":1,\"p\":\"{\\\"a\\\":7}\"}"`: {0, 0, 0, 0, 0, 7}, `{"y":1,"p":"{\"a\": 7"}`: make([]float32, 6),
+		`{"y":1,"l":[{"v":1},{"v":3},{}]}`: {3, 4, 2, 1, 3, 0}, `{"y":1,"l":3,"l.v":[1,3]}`: {3, 4, 2, 1, 3, 0}, `{"y":1,"l":[]}`: make([]float32, 6),
+		`{"y":1,"l":[` + strings.Repeat("0,", 1024) + `0]}`: nil, long(1024): {1024, 1024, 1, 1, 1, 0}, long(1025): nil, `{"y":1,"l":[{"v":1,"v":1}]}`: nil, `{"y":1,"l":[{"v":1}],"l.v":[1]}`: nil, `{"y":1,"p":{"a":7},"p.a":7}`: nil,
+	} {
+		var ex stream.Example
+		if err := c.Decode([]byte(value), &ex); (err == nil) != (want != nil) || err == nil && !slices.Equal(ex.X.Val, want) {
+			t.Errorf("%.60s: %v, want %v, %v", value, ex.X.Val, want, err)
+		}
+	}
+}
