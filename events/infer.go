@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Spec is the prior knowledge about events. With the zero value everything is
@@ -100,7 +101,7 @@ func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 	for _, e := range events {
 		for i := range e {
 			n := &e[i]
-			if n.Name == spec.Label || n.Name == spec.ID || n.Name == spec.Weight {
+			if n.Name == spec.Label || n.Name == spec.ID || n.Name == spec.Weight || !utf8.ValidString(n.Name) {
 				continue
 			}
 			if _, listed := spec.Features[n.Name]; !listed && others != Auto {
