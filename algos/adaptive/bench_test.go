@@ -49,7 +49,7 @@ func BenchmarkParts(b *testing.B) {
 	for i, w := range standard.windows {
 		name := names[k64+i]
 		k := m.with(w, l.detector.Newest(w), nil)
-		each(name+"/predict", func(xs []*stream.Example) { k.model().Decisions(dst, samplers.Vecs(k.scaled(xs))) })
+		each(name+"/predict", func(xs []*stream.Example) { k.model().Decisions(dst, samplers.Vecs(scaled(xs, k.transform, k.target))) })
 		each(name+"/learn", func(xs []*stream.Example) {
 			for _, x := range xs {
 				if err := k.add(x, k.transform.Apply(x.X)); err != nil {
@@ -68,7 +68,7 @@ func BenchmarkParts(b *testing.B) {
 			}
 		})
 	}
-	each("m/predict", func(xs []*stream.Example) { m.model().Decisions(dst, samplers.Vecs(m.scaled(xs))) })
+	each("m/predict", func(xs []*stream.Example) { m.model().Decisions(dst, samplers.Vecs(scaled(xs, m.transform, m.target))) })
 	linear := func(from, to int) func(i int) {
 		return func(i int) {
 			x := xs[i%len(xs)]

@@ -18,7 +18,9 @@
 // kernel values (window) up to 2,048 examples, and is learner scs from then on. At 64
 // examples, at each doubling and after a cut, its scaling is fitted again, and C and γ are
 // chosen by the errors on the newest third of the last 1,536 examples after training on the
-// two thirds before. Challengers are tuned again when their window has been replaced four
+// two thirds before. If that makes fewer errors, the features are weighted by how much a first
+// function changes with them (scaling.weighted); dsg does the same. Challengers of the classifier
+// do not, so that they differ more; they are tuned again when their window has been replaced four
 // times. k2048 exists while m has learned from more than 2,048 and at most 16,384 examples.
 //
 // compare.Detector compares m with each challenger on every example, before they learn
@@ -75,7 +77,8 @@
 //
 // # Regression
 //
-// The experts predict numbers (numberExperts): the classifier's experts that can, k1024,
+// The experts predict numbers (numberExperts): the classifier's experts that can, all kernel
+// learners with weighted features, k1024,
 // ridge regression on the inputs and on random features, the last label and the mean label.
 // Two rules propose weights for the next example: fixed share at four rates, and recursive
 // least squares with forgetting (squares). A fixed share mixes them (numbers). All weights
@@ -98,5 +101,6 @@
 // References: Wolpert, Stacked generalization, 1992; Penny and Roberts, Dynamic logistic
 // regression, IJCNN 1999; Herbster and Warmuth, Tracking the best expert, 1998; Freund and
 // Schapire (Hedge), 1997; Bach and Maloof, Paired learners for concept drift, ICDM 2008;
-// Platt, Probabilities for SV machines, 2000.
+// Platt, Probabilities for SV machines, 2000; Radhakrishnan et al. (recursive feature machines),
+// Science 383, 2024.
 package adaptive

@@ -96,6 +96,7 @@ func (e *randomFeatures) start(ctx context.Context, n int) error {
 	if err := e.fresh(); err != nil {
 		return err
 	}
+	t = newScaling(xs, t, target{}, e.env.Seed).weighted(xs, target{}, e.env.Seed).transform
 	e.transform, e.begun, e.pending = t, n, nil
 	return e.feed(ctx, xs)
 }

@@ -27,6 +27,7 @@ type kernelLearner struct {
 	sizes     *sizes
 	window    int // size limit in examples; 0: none
 	target    target
+	growing   bool // not a challenger
 	choice    choice
 	transform *prep.Transform
 	small     *window // either small or scs is set
@@ -93,17 +94,6 @@ func (m *kernelLearner) due(cut bool) bool {
 	return m.rows >= 2*m.tuned
 }
 
-// scaled returns copies of the examples with their features and labels scaled.
-func (m *kernelLearner) scaled(xs []*stream.Example) []*stream.Example {
-	own := make([]*stream.Example, len(xs))
-	for i, x := range xs {
-		c := *x
-		c.X, c.Y = m.transform.Apply(x.X), x.Y-m.target.center
-		own[i] = &c
-	}
-	return own
-}
-
 // choose fits the scaling and the options to xs, and trains on xs.
 func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.Example, wide bool) error {
 	m.tuned, m.since = len(xs), 0
@@ -117,25 +107,29 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	if err != nil {
 		return err
 	}
-	m.transform = t
-	own := m.scaled(xs)
+	tunes := grown && len(xs) >= m.sizes.whole
+	var by scaling
+	switch {
+	case (m.growing || m.target.number) && (!wide || slices.Contains(env.Scaled, true)):
+		by = newScaling(xs, t, m.target, env.Seed).weighted(xs, m.target, env.Seed)
+	case tunes:
+		by = scaling{transform: t, examples: scaled(xs, t, m.target)}
+	default:
+		by = newScaling(xs, t, m.target, env.Seed)
+	}
+	m.transform, m.choice = by.transform, by.choice
+	own := by.examples
 	if !grown {
-		if !m.target.number {
-			m.choice = choose(own, env.Seed)
-		} else {
-			m.choice = chooseNumber(own, m.target, env.Seed)
-		}
 		m.learn(own)
 		return nil
 	}
-	if len(xs) >= m.sizes.whole {
+	if tunes {
 		res, err := tune.Run(ctx, scs.Spec, env, m.sizes.scs, own, nil)
 		if err != nil {
 			return err
 		}
 		m.options = res.Options
 	} else {
-		m.choice = choose(own, env.Seed)
 		m.options = map[string]string{"c": strconv.FormatFloat(m.choice.c, 'g', -1, 64), "gamma": strconv.FormatFloat(m.choice.gamma, 'g', -1, 64)}
 		maps.Copy(m.options, m.sizes.scs)
 	}
@@ -170,7 +164,7 @@ func (m *kernelLearner) newWindow() *window {
 // It reuses the memory of ended, which may be nil.
 func (m *kernelLearner) with(size int, newest []*stream.Example, ended *window) *kernelLearner {
 	k := &kernelLearner{sizes: m.sizes, window: size, target: m.target, choice: m.choice, transform: m.transform, small: ended, tuned: m.tuned, since: m.since}
-	k.learn(k.scaled(newest))
+	k.learn(scaled(newest, k.transform, k.target))
 	return k
 }
 

@@ -188,7 +188,7 @@ func (l *panel) widen() {
 
 // newKernelLearner returns kernel learner e, untrained.
 func (l *panel) newKernelLearner(e int) *kernelLearner {
-	return &kernelLearner{sizes: l.sizes, window: l.held[e], target: target{number: l.env.Task == algos.Regress}}
+	return &kernelLearner{sizes: l.sizes, window: l.held[e], target: target{number: l.env.Task == algos.Regress}, growing: e == growing}
 }
 
 // begin starts the growing SVM on the n newest examples.
@@ -272,7 +272,7 @@ func (l *panel) cut(c compare.ChangePoint, by int) {
 	old := l.kernels[growing]
 	l.evals += old.evals()
 	m := l.kernels[k64+by].with(l.held[growing], l.detector.Newest(c.To), old.small)
-	m.tuned, m.since = m.rows, 0
+	m.tuned, m.since, m.growing = m.rows, 0, true
 	l.kernels[growing] = m
 	if l.logged == 0 || c.At >= l.logged+256 {
 		l.logged = c.At

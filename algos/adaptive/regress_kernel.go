@@ -182,8 +182,9 @@ func (l *lowRank) solve(z, r []float64) {
 	}
 }
 
-// chooseNumber is choose for regression: it takes the options with the least squared error.
-func chooseNumber(xs []*stream.Example, t target, seed uint64) choice {
+// chooseNumber is choose for regression: it takes the options with the least squared error,
+// and returns their sum.
+func chooseNumber(xs []*stream.Example, t target, seed uint64) (choice, float64) {
 	xs = xs[max(0, len(xs)-block):]
 	n := 2 * len(xs) / 3
 	fit, test := xs[:n], xs[n:]
@@ -221,5 +222,5 @@ func chooseNumber(xs []*stream.Example, t target, seed uint64) choice {
 			best = i
 		}
 	}
-	return choice{c: cs[best%len(cs)], gamma: gammas[best/len(cs)]}
+	return choice{c: cs[best%len(cs)], gamma: gammas[best/len(cs)]}, losses[best]
 }

@@ -281,8 +281,8 @@ func room(s []float32, n int) []float32 {
 
 // choose chooses the options with the fewest errors on the newest third of the last
 // block examples, after training on the two thirds before. Of equal options, the
-// first in the order of γ, then C, wins.
-func choose(xs []*stream.Example, seed uint64) choice {
+// first in the order of γ, then C, wins. It also returns the weight of the errors.
+func choose(xs []*stream.Example, seed uint64) (choice, float64) {
 	xs = xs[max(0, len(xs)-block):]
 	n := 2 * len(xs) / 3
 	fit, test := xs[:n], xs[n:]
@@ -291,7 +291,7 @@ func choose(xs []*stream.Example, seed uint64) choice {
 	for i, g := range gammas { // as a float32 may hold it
 		gammas[i] = min(max(g, 1e-30), 1e30)
 	}
-	right := make([]float64, len(gammas)*len(cs))
+	wrong := make([]float64, len(gammas)*len(cs))
 	par.Each(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), target{})
 		s := scratches.Get().(*scratch)
@@ -309,19 +309,19 @@ func choose(xs []*stream.Example, seed uint64) choice {
 				w.box.Ascend(pairsAll*n, enough)
 			}
 			for j, x := range test {
-				if (vec.DotMixed(cross[j*n:(j+1)*n], w.box.A) >= 0) == (x.Y > 0) {
-					right[i*len(cs)+k] += x.Importance()
+				if (vec.DotMixed(cross[j*n:(j+1)*n], w.box.A) >= 0) != (x.Y > 0) {
+					wrong[i*len(cs)+k] += x.Importance()
 				}
 			}
 		}
 	})
 	best := 0
-	for i, r := range right {
-		if r > right[best] {
+	for i, v := range wrong {
+		if v < wrong[best] {
 			best = i
 		}
 	}
-	return choice{c: cs[best%len(cs)], gamma: gammas[best/len(cs)]}
+	return choice{c: cs[best%len(cs)], gamma: gammas[best/len(cs)]}, wrong[best]
 }
 
 func (c *choice) fields(f *state.Fields) {

@@ -552,3 +552,48 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestWeighted: every scaled value is multiplied by its feature's weight, and the result is a
+// transform like others: it can be stored, and its plain form says the same.
+func TestWeighted(t *testing.T) {
+	r := rng.New(7, "weighted")
+	weights := make([]float64, 30)
+	for j := range weights {
+		weights[j] = 1 / float64(1+j%8)
+	}
+	for _, dense := range []bool{true, false} {
+		for _, scale := range []string{None, Common, MinMax, Standard, Auto} {
+			xs := random(r, 200, 20, 0.3, dense)
+			plain := fit(t, scale, xs...)
+			data, err := state.Append(nil, plain.Weighted(weights).Fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var weighted Transform
+			if err := state.Decode(data, weighted.Fields); err != nil {
+				t.Fatalf("%s: %v", scale, err)
+			}
+			for _, x := range xs {
+				want, got := plain.Apply(x), weighted.Apply(x)
+				for k, v := range want.Val {
+					j := index(want, k)
+					w := weights[j]
+					if j%5 == 4 && (plain.Scale() == MinMax || plain.Scale() == Standard) {
+						w = 1 // the feature is constant, so its scale is not known
+					}
+					if math.Abs(float64(v)*w-float64(got.Val[k])) > 1e-6*math.Abs(float64(v)) {
+						t.Fatalf("%s, dense %v: feature %d is %v, weighted with %v it is %v", scale, dense, j, v, w, got.Val[k])
+					}
+				}
+			}
+			if e := weighted.Export(); len(e.Index) != len(e.Factor) || scale == Common && e.Common != 0 {
+				t.Errorf("%s: plain form %+v", scale, e)
+			}
+		}
+	}
+	for _, scale := range []string{Unit, Running} {
+		if w := fit(t, scale, random(r, 10, 3, 1, true)...).Weighted(weights); w != nil {
+			t.Errorf("%s: %v", scale, w)
+		}
+	}
+}
