@@ -177,7 +177,14 @@ type Publisher interface {
 	// log of P(+1)/P(−1). With more than two classes it reports whether the softmax of
 	// the scores gives the probabilities.
 	Calibrated() (shift float64, ok bool)
+	// Early returns how many versions so far were due before Env.PublishEvery examples,
+	// because the stream had changed since the version before.
+	Early() uint64
 }
+
+// EarlyAfter returns the number of examples after which a version can be due early, if one is
+// due after each every examples anyway; further ones follow at multiples of it.
+func EarlyAfter(every uint64) uint64 { return min(max(every/10, 64), 250) }
 
 // A DriftReporter is a learner that detects drift and cuts its sample at change points.
 type DriftReporter interface {

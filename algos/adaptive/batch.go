@@ -84,12 +84,12 @@ func (l *Learner) predictAndLearn(ctx context.Context, dst []float64, xs []*stre
 	return len(xs), err
 }
 
-// batchLimit returns the largest batch that may follow: a batch ends where a version is due,
+// batchLimit returns the largest batch that may follow: a batch ends where a version may be due,
 // where the inputs change, and where an expert has to see all examples before.
 func (l *Learner) batchLimit(seen uint64) int {
 	n := uint64(maxBatch)
-	if next := l.nextVersion(); next > 0 {
-		n = min(n, next-seen)
+	if plan := l.plan(); plan != nil {
+		n = min(n, plan.look-seen)
 	}
 	if next := l.nextFit(seen); next > 0 {
 		n = min(n, next-seen)

@@ -111,7 +111,7 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 		seen := c.heads[0].detector.Seen()
 		n := 0
 		var known []*stream.Example
-		for n < min(len(xs), maxBatch) && seen+uint64(len(known)) < p.next {
+		for n < min(len(xs), maxBatch) && seen+uint64(len(known)) < p.look {
 			if xs[n].Labelled {
 				known = append(known, xs[n])
 			}
@@ -138,7 +138,7 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 			h.log = h.log[:0]
 		}
 		xs, dst, learned = xs[n:], dst[n*lanes:], learned+i
-		if seen += uint64(i); p.due(seen) {
+		if seen += uint64(i); p.due(seen, c.changes()) {
 			for k, h := range c.heads {
 				var other *ensemble
 				if k > 0 && h.common != nil {
@@ -148,7 +148,7 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 					return 0, 0, err
 				}
 			}
-			p.startVersion(seen, c.mixer.calibrators, c.mixer.stack, nil, c.center(), c.heads[0].place)
+			p.startVersion(seen, c.changes(), c.mixer.calibrators, c.mixer.stack, nil, c.center(), c.heads[0].place)
 		}
 	}
 	return learned, learned, nil
@@ -170,6 +170,15 @@ func (c *classes) share(xs []*stream.Example) error {
 	return c.common.prepare(first, xs)
 }
 
+// changes returns the change points of all heads, and the latest change.
+func (c *classes) changes() (all changes) {
+	for _, h := range c.heads {
+		one := h.changes()
+		all.cuts, all.before = all.cuts+one.cuts, max(all.before, one.before)
+	}
+	return all
+}
+
 func (c *classes) center() []float64 {
 	var rates []float64
 	for _, h := range c.heads {
@@ -177,6 +186,9 @@ func (c *classes) center() []float64 {
 	}
 	return c.mixer.center(rates...)
 }
+
+// Early implements algos.Publisher.
+func (c *classes) Early() uint64 { return c.mixer.published.early }
 
 // Step learns from the examples pending.
 func (c *classes) Step(ctx context.Context) (algos.Report, error) {

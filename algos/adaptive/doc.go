@@ -71,7 +71,8 @@
 // 1 % of the log loss and of the gain over the class rates.
 //
 // Versions follow at the interval algos.Env.PublishEvery, 2,500 examples if it is 0. Before
-// the first version of that age, they follow at powers of two from 64 on.
+// the first version of that age, they follow at powers of two from 64 on, and after a change
+// point sooner (schedule).
 //
 // With late labels, experts are judged by their predictions on arrival of the example.
 //

@@ -285,6 +285,16 @@ func (l *panel) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	return l.detector.ChangePoints()
 }
 
+// changes returns the change points so far.
+func (l *panel) changes() changes {
+	total, latest := l.detector.ChangePoints()
+	if len(latest) == 0 {
+		return changes{cuts: total}
+	}
+	c := latest[len(latest)-1]
+	return changes{total, c.At - uint64(c.To)}
+}
+
 // report describes the state; weights[i] is the weight of names[i].
 func (l *panel) report(names []string, weights []float64) algos.Report {
 	r := algos.NewReport()

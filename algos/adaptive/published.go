@@ -17,10 +17,6 @@ import (
 // and the weights, are learned from scores that the latest version's experts gave to the
 // examples since.
 //
-// The learner must be a function of the stream, so its versions are not the ones that happen
-// to be published. It takes a version at 64 examples, at each doubling up to the publishing
-// interval, and then at multiples of the interval.
-//
 // Several rules propose weights, which are frozen during the life of a version. A rule's loss
 // is the log loss of its frozen weights, as a subscriber would have seen it. A Hedge mixes
 // the rules and counts all versions equally.
@@ -30,9 +26,6 @@ import (
 // of the other rules (specialists: Freund, Schapire, Singer, Warmuth, "Using and combining
 // predictors that specialize", STOC 1997).
 const (
-	defaultEvery = 2500 // examples between versions, if the trainer does not say
-	firstVersion = 64
-
 	effective   = 250   // examples that a version counts as, at most: losses within a version are correlated
 	nextForget  = .001  // forgetting rate of the calibrations
 	ageForget   = .0005 // forgetting rate of the effect of age
@@ -104,7 +97,7 @@ type proposal []float64
 
 // published learns the weights of published versions.
 type published struct {
-	every   uint64
+	schedule
 	experts []entry
 	names   map[string]int
 
@@ -119,8 +112,6 @@ type published struct {
 
 	// The latest version.
 	versions  uint64           // number of versions so far
-	began     uint64           // examples when it began
-	next      uint64           // examples when the next one is due
 	own, aged [][]*calibration // frozen, by lane
 	plain     [][]*calibration // like aged, without the effect of age
 	center    []float64        // log odds of the class rates, by lane
@@ -137,11 +128,8 @@ type published struct {
 }
 
 func newPublished(every, lanes int, experts []entry) *published {
-	if every <= 0 {
-		every = defaultEvery
-	}
 	n := len(experts)
-	p := &published{every: uint64(every), experts: experts, names: map[string]int{}, stack: newStack(n+1, ageSpread, 1), losses: make([]float64, n), lost: make([]float64, n), next: firstVersion}
+	p := &published{schedule: newSchedule(every), experts: experts, names: map[string]int{}, stack: newStack(n+1, ageSpread, 1), losses: make([]float64, n), lost: make([]float64, n)}
 	for i, e := range experts {
 		p.names[e.name] = i
 	}
@@ -167,9 +155,6 @@ func (p *published) grow(lanes int) {
 	p.now = frozen(p.calibrators)
 	p.x, p.f, p.g, p.p = newRows(lanes, n+1), make([]float64, lanes), make([]float64, lanes), make([]float64, lanes)
 }
-
-// life is the number of examples between this version and the next.
-func (p *published) life() float64 { return float64(p.next - p.began) }
 
 // mixing is a weighted mean of probabilities.
 type mixing struct{ sum, weights float64 }
@@ -300,21 +285,18 @@ func (p *published) calibration(lane, e int) calibration {
 	return c
 }
 
-// due reports whether the next version is due.
-func (p *published) due(examples uint64) bool { return examples >= p.next }
-
 // startVersion begins a version after the given number of examples. own and stack are those
 // for the next example, center holds the log odds of the class rates, and place the member of
 // each expert in the version, -1 if it is missing.
-func (p *published) startVersion(examples uint64, own [][]*calibrator, stack *stack, shares, center []float64, place []int) {
+func (p *published) startVersion(examples uint64, c changes, own [][]*calibrator, stack *stack, shares, center []float64, place []int) {
 	p.endVersion()
 	if p.versions == 0 {
 		// Nothing has been learned at age yet.
 		copy(p.stack.w, stack.w)
 	}
 	p.versions++
-	p.began, p.center = examples, center
-	p.next = min(2*examples, examples-examples%p.every+p.every)
+	p.begin(examples, c)
+	p.center = center
 	p.own, p.plain, p.aged = frozen(own), frozen(p.calibrators), frozen(p.calibrators)
 	for k, lane := range p.aged {
 		for e, c := range lane {
@@ -508,6 +490,7 @@ func (p *published) fields(f *state.Fields) {
 		}
 		copy(p.rules[:], rules)
 	}
+	p.schedule.fields(f)
 	// States written by earlier programs have calibrations learned at age instead.
 	if !f.Decoding() || f.Next("ageing") {
 		for e := range p.ageing {
@@ -566,7 +549,7 @@ func withoutGone(list []float64) []float64 {
 }
 
 func (p *published) check(sums int) error {
-	if sums != numJudged || len(p.mix) != numJudged || len(p.center) != len(p.x) || p.next <= p.began || !(p.gap >= 0) {
+	if sums != numJudged || len(p.mix) != numJudged || len(p.center) != len(p.x) || p.look <= p.began || !(p.gap >= 0) {
 		return fmt.Errorf("%d sums, of %d classes, from %d to %d", sums, len(p.center), p.began, p.next)
 	}
 	lists := [][]float64{p.losses, p.rules[:], p.sums[:], p.mix, p.center, {p.count, p.weight, p.gap}}

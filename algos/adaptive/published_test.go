@@ -71,8 +71,8 @@ func (b *board) learn(x []float32, y int) {
 	}
 	b.mixer.learn(scores, aged, y, 1)
 	b.counts[y]++
-	if b.seen++; b.published.due(b.seen) {
-		b.published.startVersion(b.seen, b.calibrators, b.stack, b.shares.weights(), b.center(b.rate()), b.place)
+	if b.seen++; b.published.due(b.seen, changes{}) {
+		b.published.startVersion(b.seen, changes{}, b.calibrators, b.stack, b.shares.weights(), b.center(b.rate()), b.place)
 		b.version = b.publish()
 	}
 }

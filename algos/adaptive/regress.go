@@ -49,10 +49,8 @@ type numbers struct {
 	share, rules     *average
 	stack            squares
 	agedShare, hedge *average // for published versions
-	every            uint64
-	began            uint64 // examples when the latest version began; 0: none yet
-	next             uint64 // examples when the next one is due
-	frozen           [][]float64
+	schedule
+	frozen [][]float64
 
 	f []float64 // scratch: the experts' predictions
 }
@@ -68,11 +66,8 @@ const (
 var hedgePrior = []float64{0.48, 0.48, 0.03, 0.01}
 
 func newNumbers(every, experts int, y *labels, absolute bool) *numbers {
-	if every <= 0 {
-		every = defaultEvery
-	}
 	return &numbers{
-		labels: y, every: uint64(every), next: firstVersion, f: make([]float64, experts),
+		labels: y, schedule: newSchedule(every), f: make([]float64, experts),
 		share: newAverage(absolute, uniform(experts)), rules: newAverage(absolute, uniform(2)),
 		stack:     newSquares(experts, 0.02, ownKeep, absolute),
 		agedShare: newAverage(absolute, uniform(experts)), hedge: newAverage(absolute, hedgePrior),
@@ -116,8 +111,9 @@ func (m *numbers) proposals() [][]float64 {
 func (m *numbers) published() []float64 { return mixed(m.hedge, m.proposals()) }
 
 // startVersion begins a version after the given number of examples.
-func (m *numbers) startVersion(examples uint64) {
-	m.began, m.next, m.frozen = examples, min(2*examples, examples-examples%m.every+m.every), m.proposals()
+func (m *numbers) startVersion(examples uint64, c changes) {
+	m.begin(examples, c)
+	m.frozen = m.proposals()
 }
 
 // predict returns the prediction, given the experts' scores.
@@ -159,7 +155,7 @@ func (m *numbers) learn(scores, aged []score, y, weight float64) {
 	m.stack.learn(m.f, y, weight)
 	if aged != nil && m.began > 0 {
 		m.predictions(aged)
-		weight *= min(1, effective/float64(m.next-m.began))
+		weight *= min(1, effective/m.life())
 		judge(m.hedge, m.f, m.frozen, y, weight*hedgeRate)
 		m.agedShare.learn(m.f, y, weight*agedRate)
 	}
@@ -197,6 +193,7 @@ func (m *numbers) fields(f *state.Fields) {
 	f.Group("hedge", m.hedge.fields)
 	f.Uint64("began", &m.began)
 	f.Uint64("next", &m.next)
+	m.schedule.fields(f)
 	if f.Decoding() {
 		m.frozen = nil
 		if m.began > 0 {

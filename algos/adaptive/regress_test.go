@@ -388,6 +388,7 @@ func TestNoWorseThanTheMean(t *testing.T) {
 	l := newRegressor(t, "squared", every)
 	var own, published, constant, mean float64
 	var m algos.Model
+	var early uint64
 	sign := 1.
 	for i := range every * versions {
 		x := &stream.Example{Seq: uint64(i + 1), Labelled: true, X: stream.Vec{Val: []float32{float32(r.NormFloat64()), float32(r.NormFloat64())}}}
@@ -395,6 +396,9 @@ func TestNoWorseThanTheMean(t *testing.T) {
 		if i%every == 0 && i > 0 {
 			sign = float64(2*r.IntN(2) - 1)
 			x.Y = 50 + 10*float64(x.X.Val[0])*sign
+		}
+		if i > 0 && (i%every == 0 || l.Early() > early) {
+			early = l.Early()
 			stored, err := Spec.DecodeModel(algostest.Bytes(t, l.Published()))
 			if err != nil {
 				t.Fatal(err)

@@ -89,31 +89,34 @@ func (l *Learner) rate() float64 {
 // weights.
 func (l *Learner) Calibrated() (shift float64, ok bool) { return l.shift(), l.numbers == nil }
 
-// nextVersion returns the number of examples at which a version is due; 0: never.
-func (l *Learner) nextVersion() uint64 {
+// plan returns the schedule of versions; nil for one of several classes, which share one.
+func (l *Learner) plan() *schedule {
 	switch {
 	case l.numbers != nil:
-		return l.numbers.next
+		return &l.numbers.schedule
 	case l.mixer != nil:
-		return l.published.next
+		return &l.published.schedule
 	}
-	return 0
+	return nil
 }
+
+// Early implements algos.Publisher.
+func (l *Learner) Early() uint64 { return l.plan().early }
 
 // endBatch starts a version, if one is due.
 func (l *Learner) endBatch() error {
-	examples := l.detector.Seen()
-	if next := l.nextVersion(); next == 0 || examples < next {
+	plan, examples, c := l.plan(), l.detector.Seen(), l.changes()
+	if plan == nil || !plan.due(examples, c) {
 		return nil
 	}
 	if err := l.makeVersion(nil); err != nil {
 		return err
 	}
 	if l.numbers != nil {
-		l.numbers.startVersion(examples)
+		l.numbers.startVersion(examples, c)
 		return nil
 	}
-	l.published.startVersion(examples, l.calibrators, l.stack, l.shares.weights(), l.center(l.rate()), l.place)
+	l.published.startVersion(examples, c, l.calibrators, l.stack, l.shares.weights(), l.center(l.rate()), l.place)
 	return nil
 }
 

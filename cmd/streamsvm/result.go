@@ -293,7 +293,11 @@ func (r *result) rows() [][]string {
 	}
 	if a := r.AsPublished; a != nil {
 		row("as published", "%s, on %d examples", m(a.Measures), a.Examples)
-		row("", "%d versions, one after each %d records; the figures above are the trainer's own", a.Versions, a.Every)
+		early := ""
+		if a.Early > 0 {
+			early = fmt.Sprintf(" and %d early, after changes", a.Early)
+		}
+		row("", "%d versions, one after each %d records%s; the figures above are the trainer's own", a.Versions, a.Every, early)
 		if i := a.Interval; i != nil {
 			row("  95 % interval", "accuracy %s to %s", eval.Percent(i[0]), eval.Percent(i[1]))
 		}

@@ -26,7 +26,7 @@ const (
 	aliasUsage       = "use the version that the alias `NAME` points to, instead of the newest; promote and rollback move it, by default champion"
 	checkpointUsage  = "`DIR` of checkpoints; training continues from the newest; train also takes kafka://TOPIC, a compacted topic"
 	everyUsage       = "records between checkpoints; 0 sets none"
-	publishUsage     = "publish a version after each `N` records, which the default learner prepares for (replay: measure what its subscribers would get)"
+	publishUsage     = "publish a version after each `N` records, or sooner if the default learner finds a change (replay: measure what subscribers would get)"
 	jsonUsage        = "print JSON"
 	outUsage         = "write to `FILE`; without it to standard output; generate compresses .gz and .zst"
 	dryRunUsage      = "check everything and print what would be done, without changing anything"

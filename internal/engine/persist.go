@@ -59,6 +59,7 @@ func (r *run) snapshot() error {
 	if err != nil {
 		return err
 	}
+	r.e.noteEarly()
 	if err := r.answer(); err != nil {
 		return err
 	}

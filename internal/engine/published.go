@@ -55,7 +55,12 @@ func (e *Engine) measurePublished() {
 
 // publishDue takes the next version of a replay (see Config.PublishEvery), if one is due.
 func (e *Engine) publishDue(ctx context.Context) error {
-	if e.published == nil || !e.published.Due(e.counts.Consumed) {
+	every, consumed := e.cfg.PublishEvery, e.counts.Consumed
+	if e.published == nil || every == 0 {
+		return nil
+	}
+	due := e.published.Due(consumed)
+	if !due && (!e.started || consumed < every || consumed%every%algos.EarlyAfter(every) != 0) {
 		return nil
 	}
 	if e.started {
@@ -63,7 +68,24 @@ func (e *Engine) publishDue(ctx context.Context) error {
 			return err
 		}
 	}
-	return e.published.Take(e.counts.Consumed, e.Predictor())
+	if !e.early() && !due {
+		return nil
+	}
+	e.noteEarly()
+	return e.published.Take(consumed, e.Predictor())
+}
+
+// early reports whether a version has been due early since noteEarly, because of a change.
+func (e *Engine) early() bool {
+	p, ok := e.learner.(algos.Publisher)
+	return ok && p.Early() != e.noted
+}
+
+// noteEarly is called when a version is published.
+func (e *Engine) noteEarly() {
+	if p, ok := e.learner.(algos.Publisher); ok {
+		e.noted = p.Early()
+	}
 }
 
 // readBack decodes a full update as subscribers do; nil if this program cannot read it.

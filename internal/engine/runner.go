@@ -206,6 +206,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		}
 	}
 
+	e.noteEarly()
 	e.decoder = cfg.Decoder
 	if cfg.Publisher == nil && e.cfg.PublishEvery == 0 {
 		e.published = nil
@@ -357,7 +358,8 @@ func (r *run) due() bool {
 	if n == 0 {
 		return false
 	}
-	return r.changed(r.e) || r.answerBytes >= maxAnswerBytes ||
+	early := r.e.cfg.VersionEvery > 0 && r.e.promotion == nil && r.e.early()
+	return early || r.changed(r.e) || r.answerBytes >= maxAnswerBytes ||
 		r.CheckpointEvery > 0 && n >= r.CheckpointEvery ||
 		r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval
 }

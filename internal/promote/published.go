@@ -14,7 +14,7 @@ import (
 
 // Published measures the predictions that a subscriber gets: each example is predicted
 // when it arrives, by the latest published version, and scored when its label arrives.
-// A replay takes a version after a fixed number of records (Due, Take), a live run
+// A replay takes a version after a fixed number of records, or early (Due, Take), a live run
 // adopts the versions it publishes (Adopt). This affects neither learning nor the state.
 type Published struct {
 	every    uint64 // records between versions of a replay; 0 for a live run
@@ -24,6 +24,7 @@ type Published struct {
 	version  *PublishedVersion
 	number   uint64 // of version, also between Fields and Adopt
 	versions uint64
+	early    uint64 // those of a replay that were due early
 	age      uint64 // examples that have arrived since the version
 	requests []*Forecast
 	xs       []stream.Vec // of requests
@@ -168,6 +169,7 @@ func (p *Published) Due(records uint64) bool { return p.every > 0 && records/p.e
 // Take makes the model after this number of records the latest version; nil is no model.
 // All work due by then must have been done.
 func (p *Published) Take(records uint64, model *pipeline.Pipeline) error {
+	early := !p.Due(records)
 	p.at = records / p.every
 	if model == nil {
 		return nil
@@ -181,6 +183,9 @@ func (p *Published) Take(records uint64, model *pipeline.Pipeline) error {
 		return fmt.Errorf("the version after %d records: %w", records, err)
 	}
 	p.put(v)
+	if early {
+		p.early++
+	}
 	return nil
 }
 
@@ -241,9 +246,10 @@ func (p *Published) Fields(f *state.Fields, waiting []*Forecast) {
 
 // PublishedReport describes the predictions of published versions.
 type PublishedReport struct {
-	Every    uint64 `json:"every"`    // records; 0 for a live run
-	Versions uint64 `json:"versions"` // published so far
-	Examples uint64 `json:"examples"` // labelled ones that a version has predicted
+	Every    uint64 `json:"every"`           // records; 0 for a live run
+	Versions uint64 `json:"versions"`        // published so far
+	Early    uint64 `json:"early,omitempty"` // those of a replay that a change has made due early
+	Examples uint64 `json:"examples"`        // labelled ones that a version has predicted
 	eval.Summary
 	// ByAge has the measures by the age of the version, youngest first: for each quarter
 	// of the interval of a replay, by powers of ten for a live run.
@@ -272,7 +278,7 @@ func (p *Published) Final(names []string) *PublishedReport {
 // Report returns the measures over the examples scored so far. names are the names of
 // the classes.
 func (p *Published) Report(names []string) *PublishedReport {
-	r := &PublishedReport{Every: p.every, Versions: p.versions, Examples: p.all.Examples(), Summary: p.all.Summary(), Age: p.age}
+	r := &PublishedReport{Every: p.every, Versions: p.versions, Early: p.early, Examples: p.all.Examples(), Summary: p.all.Summary(), Age: p.age}
 	if v := p.version; v != nil {
 		r.Version, r.Created = v.Number, v.Created
 	}

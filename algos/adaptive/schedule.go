@@ -1,0 +1,99 @@
+package adaptive
+
+import (
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+)
+
+const (
+	defaultEvery = 2500 // examples between versions, if the trainer does not say
+	firstVersion = 64
+)
+
+// schedule says when versions begin. The learner must be a function of the stream, so these are
+// not the versions that happen to be published: they begin at 64 examples, at each doubling up
+// to the publishing interval, and then at multiples of the interval.
+//
+// After a change, the latest version is wrong for the rest of its life. So a version begins early
+// if there has been a change point since the latest one, and again when the sample that the
+// change has left is twice as large. There are at most ten early versions an interval: each
+// takes a tenth of it from what has been saved, at most a whole one.
+type schedule struct {
+	every uint64
+	began uint64 // examples when the latest version began; 0: none yet
+	next  uint64 // examples when the next one is due at the latest
+	look  uint64 // examples when due is decided next
+	saved uint64 // examples saved for early versions when the latest version began
+	cuts  uint64 // change points then
+	early uint64 // versions begun before they were due by the interval
+}
+
+// changes are the change points of a stream so far.
+type changes struct {
+	cuts   uint64 // their number
+	before uint64 // examples before the sample that the latest one has left
+}
+
+func newSchedule(every int) schedule {
+	if every <= 0 {
+		every = defaultEvery
+	}
+	return schedule{every: uint64(every), next: firstVersion, look: firstVersion}
+}
+
+// life is the number of examples between the latest version and the next, if that is not early.
+func (s *schedule) life() float64 { return float64(s.next - s.began) }
+
+// due reports whether a version is due.
+func (s *schedule) due(examples uint64, c changes) bool {
+	if examples < s.look {
+		return false
+	}
+	changed := c.cuts != s.cuts || c.cuts > 0 && examples-c.before >= 2*(s.began-c.before)
+	if examples >= s.next || changed && s.savedBy(examples) >= s.every/10 {
+		return true
+	}
+	s.plan(examples)
+	return false
+}
+
+func (s *schedule) savedBy(examples uint64) uint64 {
+	return min(s.saved+examples-s.began, s.every)
+}
+
+// begin begins a version.
+func (s *schedule) begin(examples uint64, c changes) {
+	s.saved = s.savedBy(examples)
+	if examples < s.next {
+		s.early++
+		s.saved -= s.every / 10
+	}
+	s.began, s.next, s.cuts = examples, min(2*examples, examples-examples%s.every+s.every), c.cuts
+	s.plan(examples)
+}
+
+// plan sets look.
+func (s *schedule) plan(examples uint64) {
+	if s.look = s.next; s.next > s.every {
+		s.look = min(s.next, examples+algos.EarlyAfter(s.every))
+	}
+}
+
+// fields describes the state that earlier programs did not write.
+func (s *schedule) fields(f *state.Fields) {
+	if f.Decoding() {
+		s.look, s.saved, s.cuts, s.early = s.next, 0, 0, 0
+		if !f.Next("look") {
+			return
+		}
+	}
+	f.Uint64("look", &s.look)
+	f.Uint64("saved", &s.saved)
+	f.Uint64("cuts", &s.cuts)
+	f.Uint64("early", &s.early)
+	if f.Decoding() && f.Err() == nil && (s.look <= s.began || s.look > s.next || s.saved > s.every) {
+		f.Fail("look", fmt.Errorf("%d, from %d to %d, with %d", s.look, s.began, s.next, s.saved))
+	}
+}

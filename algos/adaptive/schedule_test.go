@@ -1,0 +1,76 @@
+package adaptive
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+)
+
+// TestSchedule: when versions begin, on streams with changes at given numbers of examples, which
+// are known 40 examples later; the state is stored and read on the way.
+func TestSchedule(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		every   int
+		changes []uint64
+		end     uint64
+		want    []uint64
+	}{
+		{"no change", 1000, nil, 3000, []uint64{64, 128, 256, 512, 1000, 2000, 3000}},
+		{"a change during the first interval", 1000, []uint64{300}, 2000, []uint64{64, 128, 256, 512, 1000, 1700, 2000}},
+		{"a change", 1000, []uint64{2000}, 4000, []uint64{64, 128, 256, 512, 1000, 2000, 2100, 2200, 2400, 2800, 3000, 4000}},
+		{"two changes", 1000, []uint64{2010, 2450}, 3000, []uint64{64, 128, 256, 512, 1000, 2000, 2100, 2200, 2400, 2500, 2600, 2800, 3000}},
+		{"a long interval", 5000, []uint64{10000}, 15000, []uint64{64, 128, 256, 512, 1024, 2048, 4096, 5000, 10000, 10250, 10500, 11000, 12000, 14000, 15000}},
+		{"a long interval, many changes", 5000, many(9000, 100, 110), 20000, slices.Concat([]uint64{64, 128, 256, 512, 1024, 2048, 4096, 5000}, many(9250, 250, 21), []uint64{14750, 15000, 15250}, many(15750, 500, 9), []uint64{20000})},
+		{"a short interval", 150, []uint64{300}, 600, []uint64{64, 128, 150, 300, 364, 428, 450, 600}},
+		{"a very short interval", 50, []uint64{200}, 300, []uint64{64, 100, 150, 200, 250, 300}},
+	} {
+		s := newSchedule(c.every)
+		var got []uint64
+		early := uint64(0)
+		for n := uint64(1); n <= c.end; n++ {
+			var now changes
+			for _, at := range c.changes {
+				if n >= at+40 {
+					now = changes{now.cuts + 1, at}
+				}
+			}
+			if n%7 == 0 {
+				fields := func(s *schedule) func(f *state.Fields) {
+					return func(f *state.Fields) {
+						f.Uint64("began", &s.began)
+						f.Uint64("next", &s.next)
+						s.fields(f)
+					}
+				}
+				data, err := state.Append(nil, fields(&s))
+				if err != nil {
+					t.Fatal(err)
+				}
+				s = newSchedule(c.every)
+				if err := state.Decode(data, fields(&s)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s.due(n, now) {
+				if n < s.next {
+					early++
+				}
+				s.begin(n, now)
+				got = append(got, n)
+			}
+		}
+		if !slices.Equal(got, c.want) || s.early != early {
+			t.Errorf("%s: versions at %d, %d of them early by its count of %d; want %d", c.name, got, early, s.early, c.want)
+		}
+	}
+}
+
+// many returns n numbers from start on.
+func many(start, step uint64, n int) (list []uint64) {
+	for i := range uint64(n) {
+		list = append(list, start+i*step)
+	}
+	return list
+}

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// TestEarlyVersions: after a change, a version follows before the interval is over, in a replay
+// and in a live run; without one, none does.
+func TestEarlyVersions(t *testing.T) {
+	const every, n, change = 1000, 4500, 2000
+	cfg := config(t, "adaptive")
+	cfg.VersionEvery = every
+	var items []Item
+	var recs []stream.Record
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		x := []float32{float32(r.NormFloat64()), float32(r.NormFloat64())}
+		y := math.Copysign(1, float64(x[0]))
+		if i >= change {
+			y = -y
+		}
+		items = append(items, Item{Partition: stream.Partition{Topic: "t"}, Offset: int64(i), Example: stream.Example{X: stream.Vec{Val: x}, Y: y, Labelled: true}})
+		v := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(y)))
+		for _, f := range x {
+			v = binary.LittleEndian.AppendUint32(v, math.Float32bits(f))
+		}
+		recs = append(recs, stream.Record{Topic: "t", Offset: int64(i), Value: v})
+	}
+
+	replayed := cfg
+	replayed.PublishEvery = every
+	e := newEngine(t, replayed)
+	var at []int // records at the versions
+	for i := range items {
+		before := e.published.Report(nil).Versions
+		consume(t, e, items[i:i+1])
+		if e.published.Report(nil).Versions > before {
+			at = append(at, i)
+		}
+	}
+	var early []int
+	for _, i := range at {
+		if i%every != 0 {
+			early = append(early, i)
+		}
+		if i%every%int(algos.EarlyAfter(every)) != 0 {
+			t.Errorf("a version after %d records", i)
+		}
+	}
+	p := e.AsPublished()
+	if len(early) == 0 || early[0] < change || early[0] > change+every/2 || len(at)-len(early) != n/every || p.Early != uint64(len(early)) || p.Versions != uint64(len(at)) {
+		t.Errorf("versions after %d records, reported are %d, %d of them early", at, p.Versions, p.Early)
+	}
+	if p.Accuracy < .9 {
+		t.Errorf("accuracy as published %v", p.Accuracy)
+	}
+
+	pub, ready := &topic{}, make(chan struct{})
+	close(ready)
+	if _, err := Run(t.Context(), newEngine(t, cfg), RunConfig{
+		Source: &paced{recs: recs, each: 50, news: ready}, Decoder: plain{}, Publisher: pub, CheckpointEvery: every,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var live []uint64
+	sooner := false
+	for i, u := range pub.updates[:len(pub.updates)-1] { // the last one ends the run
+		sooner = sooner || i > 0 && u.Examples > change && u.Examples < live[i-1]+every
+		live = append(live, u.Examples)
+	}
+	if !sooner {
+		t.Errorf("a live run publishes after %d examples", live)
+	}
+}
