@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/stream"
@@ -59,6 +60,24 @@ func TestEarlyVersions(t *testing.T) {
 	}
 	if p.Accuracy < .9 {
 		t.Errorf("accuracy as published %v", p.Accuracy)
+	}
+
+	// Without an interval in records, a tenth of that in time has to pass.
+	timed := &run{RunConfig: RunConfig{CheckpointInterval: time.Hour}, e: newEngine(t, config(t, "adaptive")), last: time.Now()}
+	consume(t, timed.e, items[:change])
+	for _, it := range items[change:] {
+		if consume(t, timed.e, []Item{it}); timed.e.early() {
+			break
+		}
+	}
+	if !timed.e.early() || timed.early() {
+		t.Errorf("a version is due: %v, at once: %v", timed.e.early(), timed.early())
+	}
+	if timed.last = timed.last.Add(-7 * time.Minute); !timed.early() {
+		t.Error("no version is due after a tenth of the interval")
+	}
+	if timed.e.noteEarly(); timed.early() {
+		t.Error("a version is due after one")
 	}
 
 	pub, ready := &topic{}, make(chan struct{})

@@ -146,7 +146,7 @@ type Engine struct {
 	warm        []*stream.Example // the warm-up; non-nil until learning begins
 	started     bool
 	options     map[string]string // of the learner, complete, as tuned
-	noted       uint64 // see noteEarly
+	noted       uint64            // see noteEarly
 	tuned       []tune.Row
 	transform   *prep.Transform
 	learner     algos.Learner

@@ -358,10 +358,18 @@ func (r *run) due() bool {
 	if n == 0 {
 		return false
 	}
-	early := r.e.cfg.VersionEvery > 0 && r.e.promotion == nil && r.e.early()
-	return early || r.changed(r.e) || r.answerBytes >= maxAnswerBytes ||
+	return r.early() || r.changed(r.e) || r.answerBytes >= maxAnswerBytes ||
 		r.CheckpointEvery > 0 && n >= r.CheckpointEvery ||
 		r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval
+}
+
+// early reports whether a version is due because the stream has changed: at once if the learner
+// knows the interval between versions, otherwise after a tenth of the time between them.
+func (r *run) early() bool {
+	if r.e.promotion != nil || !r.e.early() {
+		return false
+	}
+	return r.e.cfg.VersionEvery > 0 || r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval/10
 }
 
 // consume passes a batch to the engine.
