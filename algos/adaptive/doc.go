@@ -65,7 +65,7 @@
 // with each version, judged by the log loss during its life, and mixed by a Hedge that counts
 // a version as 250 examples. The distance from the class rates is capped, by caps that are
 // weighted in the same way over all versions so far, so that in the long run published
-// versions are no worse than those rates; the first dozen versions stay close to them. All
+// versions are no worse than those rates; the first few versions stay close to them. All
 // rules but fixed share are linear in L, so the model stays small (ensemble). Experts that
 // hardly count are left out, and the kernel SVM m is published alone if that costs at most
 // 1 % of the log loss and of the gain over the class rates.

@@ -65,8 +65,7 @@ const (
 var caps = [...]float64{0, 4, 3, 2, 1.5, 1, 0.5}
 
 const (
-	capPrior  = 3 // largest advantage, in nats
-	capDoubt  = 3 // versions before there is an advantage, and for each further nat
+	capPrior  = 8 // largest advantage, in nats: one for each version after the first
 	numCaps   = len(caps) + 1
 	numJudged = numRules + numCaps
 )
@@ -410,7 +409,7 @@ func (p *published) mixture(place []int) []float64 {
 	if len(p.x) > 1 {
 		losses[ruleShare] = math.MaxFloat64 // the rule is for two classes only
 	}
-	advantage := min(capPrior, float64(p.versions)/capDoubt-1)
+	advantage := min(capPrior, float64(p.versions)-1)
 	for i := range losses[numRules+1:] {
 		losses[numRules+1+i] += advantage / rate
 	}

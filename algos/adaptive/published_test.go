@@ -289,7 +289,7 @@ func TestFewVersionsAreLessSure(t *testing.T) {
 		p.versions = versions
 		sure = append(sure, capped(5, p.mixture(boardPlace)[numRules:]))
 	}
-	if !(sure[0] < 2 && sure[0] < sure[1] && sure[1] < 3 && sure[2] > 3.5) {
+	if !(sure[0] < 2.5 && sure[0] < sure[1] && sure[1] < sure[2] && sure[2] > 4.5) {
 		t.Errorf("log odds of 5 become %.2f", sure)
 	}
 }
