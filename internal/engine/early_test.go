@@ -62,8 +62,18 @@ func TestEarlyVersions(t *testing.T) {
 		t.Errorf("accuracy as published %v", p.Accuracy)
 	}
 
+	ready := make(chan struct{})
+	close(ready)
+	whole := newEngine(t, replayed)
+	if _, err := Run(t.Context(), whole, RunConfig{Source: &paced{recs: recs, each: 50, news: ready}, Decoder: plain{}}); err != nil {
+		t.Fatal(err)
+	}
+	if w := whole.AsPublished(); w.Early != p.Early || w.Versions != p.Versions || w.Accuracy != p.Accuracy {
+		t.Errorf("a run has %d versions, %d of them early, want %d, %d", w.Versions, w.Early, p.Versions, p.Early)
+	}
+
 	// Without an interval in records, a tenth of that in time has to pass.
-	timed := &run{RunConfig: RunConfig{CheckpointInterval: time.Hour}, e: newEngine(t, config(t, "adaptive")), last: time.Now()}
+	timed := &run{RunConfig: RunConfig{CheckpointInterval: time.Hour, Publisher: &topic{}}, e: newEngine(t, config(t, "adaptive")), last: time.Now()}
 	consume(t, timed.e, items[:change])
 	for _, it := range items[change:] {
 		if consume(t, timed.e, []Item{it}); timed.e.early() {
@@ -80,8 +90,7 @@ func TestEarlyVersions(t *testing.T) {
 		t.Error("a version is due after one")
 	}
 
-	pub, ready := &topic{}, make(chan struct{})
-	close(ready)
+	pub := &topic{}
 	if _, err := Run(t.Context(), newEngine(t, cfg), RunConfig{
 		Source: &paced{recs: recs, each: 50, news: ready}, Decoder: plain{}, Publisher: pub, CheckpointEvery: every,
 	}); err != nil {

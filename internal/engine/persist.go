@@ -59,7 +59,6 @@ func (r *run) snapshot() error {
 	if err != nil {
 		return err
 	}
-	r.e.noteEarly()
 	if err := r.answer(); err != nil {
 		return err
 	}
@@ -68,6 +67,7 @@ func (r *run) snapshot() error {
 	}
 	j.answers, r.answers, r.answerBytes = r.answers, nil, 0
 	if r.Publisher != nil {
+		r.e.noteEarly()
 		r.keepUp()
 		u, err := r.update(r.e, r.Version+1, time.Now().UTC().Truncate(time.Millisecond))
 		if err != nil {

@@ -366,7 +366,7 @@ func (r *run) due() bool {
 // early reports whether a version is due because the stream has changed: at once if the learner
 // knows the interval between versions, otherwise after a tenth of the time between them.
 func (r *run) early() bool {
-	if r.e.promotion != nil || !r.e.early() {
+	if r.Publisher == nil || r.e.promotion != nil || !r.e.early() {
 		return false
 	}
 	return r.e.cfg.VersionEvery > 0 || r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval/10
