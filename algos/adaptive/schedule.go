@@ -18,8 +18,8 @@ const (
 //
 // After a change, the latest version is wrong for the rest of its life. So a version begins early
 // if there has been a change point since the latest one, and again when the sample that the
-// change has left is twice as large. In the long run there are at most ten early versions an interval: each
-// takes a tenth of it from what has been saved, at most a whole one.
+// change has left is twice as large. In the long run there are at most ten early versions an
+// interval: each takes a tenth of it from what has been saved, at most a whole one.
 type schedule struct {
 	every uint64
 	began uint64 // examples when the latest version began; 0: none yet
