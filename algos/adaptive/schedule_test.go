@@ -1,10 +1,14 @@
 package adaptive
 
 import (
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // TestSchedule: when versions begin, on streams with changes at given numbers of examples, which
@@ -67,10 +71,79 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
+// TestScheduleOfAnotherInterval: a run continues with a shorter interval.
+func TestScheduleOfAnotherInterval(t *testing.T) {
+	long, short := newSchedule(20000), newSchedule(1000)
+	for n := uint64(1); n <= 60000; n++ {
+		if long.due(n, changes{}) {
+			long.begin(n, changes{})
+		}
+	}
+	data, err := state.Append(nil, long.fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short.began, short.next = long.began, long.next
+	if err := state.Decode(data, short.fields); err != nil {
+		t.Fatal(err)
+	}
+	var got []uint64
+	for n := uint64(60001); n <= 82000; n++ {
+		if short.due(n, changes{1, 60500}) {
+			short.begin(n, changes{1, 60500})
+			got = append(got, n)
+		}
+	}
+	if len(got) < 4 || got[0] > 62000 || got[len(got)-1] != 82000 {
+		t.Errorf("versions at %d", got)
+	}
+}
+
 // many returns n numbers from start on.
 func many(start, step uint64, n int) (list []uint64) {
 	for i := range uint64(n) {
 		list = append(list, start+i*step)
 	}
 	return list
+}
+
+// TestEarly: after a change point the learner begins a version at its next look, and then
+// whenever the sample since has doubled.
+func TestEarly(t *testing.T) {
+	const every = 500
+	for _, task := range []algos.Task{algos.Classify, algos.Regress} {
+		a, err := Short.New(algos.Env{Seed: 1, Task: task, PublishEvery: every}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, r := a.(*Learner), rand.New(rand.NewPCG(7, 8))
+		early, doubled := 0, 0
+		var began uint64
+		for i := uint64(1); i <= 6*every; i++ {
+			x := &stream.Example{Seq: i, Labelled: true, X: stream.Vec{Val: []float32{float32(r.NormFloat64()), float32(r.NormFloat64())}}}
+			x.Y = math.Copysign(1, float64(x.X.Val[0]))
+			if i/(2*every)%2 == 1 {
+				x.Y = -x.Y
+			}
+			before, known := l.Early(), l.plan().cuts
+			followOne(t, l, x)
+			if l.Early() > before {
+				early++
+				_, latest := l.ChangePoints()
+				c := latest[len(latest)-1]
+				sample := c.At - uint64(c.To)
+				if l.plan().cuts == known {
+					doubled++
+					if i-sample < 2*(began-sample) {
+						t.Errorf("%s: a version at %d, after one at %d and a change at %d", task, i, began, sample)
+					}
+				}
+			}
+			began = l.plan().began
+		}
+		if early == 0 || doubled == 0 {
+			t.Errorf("%s: %d early versions, %d as the sample doubled", task, early, doubled)
+		}
+		t.Logf("%s: %d early versions, %d as the sample doubled", task, early, doubled)
+	}
 }

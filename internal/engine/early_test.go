@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -34,6 +36,18 @@ func TestEarlyVersions(t *testing.T) {
 		recs = append(recs, stream.Record{Topic: "t", Offset: int64(i), Value: v})
 	}
 
+	// What the learner says, settled at every look.
+	learner := newEngine(t, cfg)
+	var looks []int
+	for i := range items {
+		if i%int(algos.EarlyAfter(every)) == 0 {
+			if settle(t, learner); learner.early() {
+				looks = append(looks, i)
+			}
+			learner.noteEarly()
+		}
+		consume(t, learner, items[i:i+1])
+	}
 	ready := make(chan struct{})
 	close(ready)
 	for _, delay := range []int{0, 50} {
@@ -64,6 +78,9 @@ func TestEarlyVersions(t *testing.T) {
 		if len(early) == 0 || early[0] < change || early[0] > change+every/2+delay || len(at)-len(early) != n/every || p.Early != uint64(len(early)) || p.Versions != uint64(len(at)) {
 			t.Errorf("versions after %d records, reported are %d, %d of them early", at, p.Versions, p.Early)
 		}
+		if delay == 0 && !slices.Equal(early, looks) {
+			t.Errorf("early versions after %d records, by the learner %d", early, looks)
+		}
 		if p.Accuracy < .85 {
 			t.Errorf("accuracy as published %v", p.Accuracy)
 		}
@@ -91,12 +108,24 @@ func TestEarlyVersions(t *testing.T) {
 	if timed.last = timed.last.Add(-7 * time.Minute); !timed.early() {
 		t.Error("no version is due after a tenth of the interval")
 	}
-	if timed.e.noteEarly(); timed.early() {
-		t.Error("a version is due after one")
+	timed.Publisher = nil
+	if timed.early() {
+		t.Error("a version is due without a topic for it")
+	}
+	timed.Publisher, timed.e.promotion = &topic{}, struct{ promote.Gate }{}
+	if timed.early() {
+		t.Error("a version is due that the gate has not taken")
+	}
+	timed.e.promotion = nil
+	if _, err := Run(t.Context(), timed.e, RunConfig{Source: &paced{}, Decoder: plain{}, Stop: true}); err != nil {
+		t.Fatal(err)
+	}
+	if timed.early() {
+		t.Error("a version is due after a restart, which publishes the latest one again")
 	}
 
-	pub := &topic{}
-	if _, err := Run(t.Context(), newEngine(t, cfg), RunConfig{
+	pub, e := &topic{}, newEngine(t, cfg)
+	if _, err := Run(t.Context(), e, RunConfig{
 		Source: &paced{recs: recs, each: 50, news: ready}, Decoder: plain{}, Publisher: pub, CheckpointEvery: every,
 	}); err != nil {
 		t.Fatal(err)
@@ -107,7 +136,7 @@ func TestEarlyVersions(t *testing.T) {
 		sooner = sooner || i > 0 && u.Examples > change && u.Examples < live[i-1]+every
 		live = append(live, u.Examples)
 	}
-	if !sooner {
+	if !sooner || e.early() {
 		t.Errorf("a live run publishes after %d examples", live)
 	}
 }

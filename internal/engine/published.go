@@ -60,7 +60,7 @@ func (e *Engine) publishDue(ctx context.Context) error {
 		return nil
 	}
 	due := e.published.Due(consumed)
-	if !due && (!e.started || consumed < every || consumed%every%algos.EarlyAfter(every) != 0) {
+	if _, early := e.learner.(algos.Publisher); !due && (!early || consumed < every || consumed%every%algos.EarlyAfter(every) != 0) {
 		return nil
 	}
 	if e.started {
