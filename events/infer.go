@@ -98,7 +98,7 @@ func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 		s.Unlisted = Refuse
 	}
 	columns := map[string]*column{}
-	for _, e := range events {
+	for k, e := range events {
 		for i := range e {
 			n := &e[i]
 			if n.Name == spec.Label || n.Name == spec.ID || n.Name == spec.Weight || !utf8.ValidString(n.Name) {
@@ -112,7 +112,7 @@ func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 				c = new(column)
 				columns[n.Name] = c
 			}
-			c.add(n)
+			c.add(k, n)
 		}
 	}
 	for name := range spec.Features {
@@ -123,9 +123,10 @@ func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 	if len(columns) > MaxFields {
 		return nil, fmt.Errorf("the events have %d fields, the limit is %d: say under features which are to be used", len(columns), MaxFields)
 	}
+	targets := targets(events, spec.Label)
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
 		c, f := columns[name], spec.Features[name]
-		f.Name = name
+		f.Name, c.targets = name, targets
 		if f.Type == "" {
 			c.choose(&f)
 		}
@@ -179,9 +180,12 @@ type column struct {
 	truths  int // texts that are true or false
 	lists   [][]Cell
 	all     []Cell
+	rows    []int       // the event of each of all
+	targets [][]float64 // of all events
 }
 
-func (c *column) add(n *NamedCell) {
+// add adds the value of a field of event k.
+func (c *column) add(k int, n *NamedCell) {
 	if !n.Cell.finite() {
 		return // it says nothing about the field
 	}
@@ -215,7 +219,7 @@ func (c *column) add(n *NamedCell) {
 		c.lists = append(c.lists, n.Items)
 		return
 	}
-	c.all = append(c.all, n.Cell)
+	c.all, c.rows = append(c.all, n.Cell), append(c.rows, k)
 }
 
 // mostly reports whether n is nearly all of the values that are not null.

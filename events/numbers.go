@@ -76,7 +76,7 @@ func (c *column) number(f *Field) {
 		f.Type, f.Note = Ignore, "it looks like an id: whole numbers that are all different"
 	case unit != "":
 		f.Type, f.Unit, f.Nulls = Timestamp, unit, never
-	case whole && (codeName(f.Name) || 100*c.zeros >= n):
+	case whole && (codeName(f.Name) || 100*c.zeros >= n || c.names(f)):
 		c.texts = map[string]int{}
 		for i := range c.all {
 			text, _ := c.all[i].category(nil)
