@@ -1,9 +1,8 @@
 // Package events turns events, which are records of named fields, into vectors.
 //
 // A [Schema] lists the fields and how each is encoded. [Infer] infers it from the
-// first events of a stream. It depends only on the set of these events, not on
-// their order, and does not change afterwards: a feature means the same throughout
-// the life of a model.
+// first events of a stream. It does not change afterwards: a feature means the same
+// throughout the life of a model.
 //
 // A reader of some wire format puts the fields of a record into a [Row], one [Cell] for
 // each field of the schema. [Schema.Encode] makes the vector, and lists in the row which

@@ -454,3 +454,56 @@ func TestSplit(t *testing.T) {
 		}
 	}
 }
+
+// TestNames: whole numbers are categories if they say more of the labels than their size does.
+func TestNames(t *testing.T) {
+	const n = 1000
+	rng := rand.New(rand.NewSource(11))
+	rate := make([]float64, n)
+	for i := range rate {
+		rate[i] = []float64{0.1, 0.9}[rng.Intn(2)]
+	}
+	chance := func(p float64) Cell { return flag(map[bool]float64{true: 1}[rng.Float64() < p]) }
+	class := func(v int) Cell { return text([]string{"low", "mid", "high"}[int(2*rate[v]+1.2*rng.Float64())]) }
+	any := func(m int) func(i int) int { return func(int) int { return 100 + rng.Intn(m) } }
+	for name, tt := range map[string]struct {
+		n     int
+		value func(i int) int
+		label func(v int) Cell
+		want  Type
+		hash  int
+	}{
+		"shops":              {n, any(20), func(v int) Cell { return chance(rate[v]) }, Categorical, 0},
+		"customers":          {n, any(200), func(v int) Cell { return chance(rate[v]) }, Categorical, manyHash},
+		"few records":        {20, any(4), func(v int) Cell { return chance(rate[v]) }, Numeric, 0},
+		"three classes":      {n, any(20), class, Categorical, 0},
+		"a number":           {n, any(20), func(v int) Cell { return num(20*rate[v] + rng.ExpFloat64()) }, Categorical, 0},
+		"a number, by size":  {n, any(200), func(v int) Cell { return num(float64(v) + 50*rng.NormFloat64()) }, Numeric, 0},
+		"a slope":            {n, any(200), func(v int) Cell { return chance(float64(v-100) / 200) }, Numeric, 0},
+		"a limit":            {n, any(200), func(v int) Cell { return chance(map[bool]float64{true: 0.95, false: 0.05}[v > 215]) }, Numeric, 0},
+		"a hill":             {n, any(200), func(v int) Cell { return chance(1 - math.Abs(float64(v-200))/100) }, Numeric, 0},
+		"nothing":            {n, any(50), func(int) Cell { return chance(0.3) }, Numeric, 0},
+		"sessions":           {n, func(i int) int { return i / 10 }, func(v int) Cell { return chance(rate[v]) }, Numeric, 0},
+		"days":               {n, func(i int) int { return i / 60 }, func(v int) Cell { return chance(rate[v]) }, Numeric, 0},
+		"no labels":          {n, any(20), func(int) Cell { return Cell{Kind: Null} }, Numeric, 0},
+		"texts, all another": {n, any(20), func(v int) Cell { return text(fmt.Sprint("t", rng.Int())) }, Numeric, 0},
+	} {
+		for kind, cell := range map[string]func(v int) Cell{"": func(v int) Cell { return num(float64(v)) }, " in texts": func(v int) Cell { return text(fmt.Sprint(v)) }} {
+			var events [][]NamedCell
+			for i := range tt.n {
+				v := tt.value(i)
+				events = append(events, []NamedCell{{Name: "v", Cell: cell(v)}, {Name: "out", Cell: tt.label(v)}})
+			}
+			s, err := Infer(events, Spec{Label: "out"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := &s.Fields[0]; f.Type != tt.want || f.Hash != tt.hash {
+				t.Errorf("%s%s: %s, hashed into %d", name, kind, f.Type, f.Hash)
+			}
+			if s, err = Infer(events, Spec{Label: "out", Features: map[string]Field{"v": {Type: Numeric}}}); err != nil || s.Fields[0].Type != Numeric {
+				t.Errorf("%s%s: numeric is not kept: %v", name, kind, err)
+			}
+		}
+	}
+}

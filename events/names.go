@@ -7,62 +7,61 @@ import (
 
 // Whole numbers are names of things, such as shops or customers, if records with the same number
 // have labels more alike than records with numbers of about the same size. Labels are predicted
-// by both and compared by cross-validation. Its folds are blocks of the order, because what
-// counts is whether a name that comes again later still says the same.
+// by both in cross-validation. Its folds are blocks of the order of the records, and the blocks
+// beside a record's own are left out too, so that numbers of which each has its time, such as
+// those of sessions, are no names: later records do not have them.
 const (
-	nameFolds = 8
-	namePrior = 2    // records with the mean label that are added to each group
-	nameEach  = 0.02 // least gain in half the logarithm of the squared error
-	nameAll   = 8    // least gain, times the number of records
+	nameFolds   = 12
+	namePrior   = 2    // records with the mean label that are added to each group
+	nameGain    = 0.04 // share of the squared error by which names are better, at least
+	nameRecords = 16   // this share times the number of records, at least
+	mostClasses = 64   // more different labels are ranks
 )
 
-// sizes are the numbers of groups into which numbers are put by size.
+// sizes are the numbers of groups of equal frequency into which numbers are put by size.
 var sizes = []int{2, 4, 8, 16}
 
-// targets returns what is predicted for each event, one list for each of several classes, and
-// one otherwise: 0 or 1, or the rank of a number. It is NaN where there is no label.
+// targets returns what is predicted for each event: 0 or 1 for each class, or the rank of a
+// number. It is NaN where there is no label, and nil if there is nothing to predict.
 func targets(events [][]NamedCell, label string) [][]float64 {
 	texts, numbers := make([]string, len(events)), make([]float64, len(events))
-	classes, ranks, numeric := []string{}, []float64{}, true
+	var classes []string
+	var sorted []float64
+	numeric := true
 	for k, e := range events {
-		numbers[k] = math.NaN()
 		for i := range e {
 			c := &e[i].Cell
-			if text, ok := c.category(nil); ok && e[i].Name == label && c.Kind > Null {
+			if text, ok := c.category(nil); ok && e[i].Name == label {
 				v, number := decimal(text)
 				numeric = numeric && number
 				texts[k], numbers[k] = string(text), v
-				classes, ranks = append(classes, texts[k]), append(ranks, v)
+				classes, sorted = append(classes, texts[k]), append(sorted, v)
 			}
 		}
 	}
 	slices.Sort(classes)
+	slices.Sort(sorted)
 	classes = slices.Compact(classes)
-	if len(classes) < 2 {
-		return nil
-	}
-	one := func(is func(k int) float64) []float64 {
+	column := func(of func(k int) float64) []float64 {
 		y := make([]float64, len(events))
 		for k := range y {
-			if y[k] = is(k); texts[k] == "" {
-				y[k] = math.NaN()
+			if y[k] = math.NaN(); texts[k] != "" {
+				y[k] = of(k)
 			}
 		}
 		return y
 	}
-	if len(classes) > defaultMax {
-		if !numeric {
-			return nil
-		}
-		slices.Sort(ranks)
-		return [][]float64{one(func(k int) float64 { r, _ := slices.BinarySearch(ranks, numbers[k]); return float64(r) })}
-	}
-	if len(classes) == 2 {
+	switch {
+	case len(classes) < 2 || len(classes) > mostClasses && !numeric:
+		return nil
+	case len(classes) > mostClasses:
+		return [][]float64{column(func(k int) float64 { rank, _ := slices.BinarySearch(sorted, numbers[k]); return float64(rank) })}
+	case len(classes) == 2:
 		classes = classes[1:]
 	}
 	var list [][]float64
 	for _, class := range classes {
-		list = append(list, one(func(k int) float64 {
+		list = append(list, column(func(k int) float64 {
 			if texts[k] == class {
 				return 1
 			}
@@ -74,63 +73,67 @@ func targets(events [][]NamedCell, label string) [][]float64 {
 
 // names reports whether the numbers of a column are names.
 func (c *column) names(f *Field) bool {
-	var rows, named []int
-	var vs []float64
-	ids := map[string]int{}
-	for i := range c.all {
-		if c.targets == nil || math.IsNaN(c.targets[0][c.rows[i]]) {
-			continue
-		}
-		v, err := number(&Field{Type: Numeric, Unit: f.Unit, Comma: f.Comma}, &c.all[i])
-		if err != nil {
-			continue
-		}
-		text, _ := c.all[i].category(nil)
-		id, ok := ids[string(text)]
-		if !ok {
-			id = len(ids)
-			ids[string(text)] = id
-		}
-		rows, named, vs = append(rows, c.rows[i]), append(named, id), append(vs, v)
-	}
-	if len(ids) < 3 || len(ids) > len(rows)*9/10 {
+	if c.targets == nil {
 		return false
 	}
-	bySize, sorted := math.Inf(1), slices.Sorted(slices.Values(vs))
-	for _, n := range sizes {
-		groups := make([]int, len(vs))
-		var edges []float64
-		for k := 1; k < n; k++ {
-			edges = append(edges, sorted[k*len(sorted)/n])
+	var rows, named []int
+	var vs []float64
+	groups := map[float64]int{}
+	for i, row := range c.rows {
+		v, err := number(&Field{Type: Numeric, Unit: f.Unit, Comma: f.Comma}, &c.all[i])
+		if err != nil || math.IsNaN(c.targets[0][row]) {
+			continue
 		}
-		for i, v := range vs {
-			groups[i], _ = slices.BinarySearch(edges, math.Nextafter(v, math.Inf(1)))
+		if _, ok := groups[v]; !ok {
+			groups[v] = len(groups)
 		}
-		bySize = min(bySize, squaredError(groups, n, rows, c.targets))
+		rows, named, vs = append(rows, row), append(named, groups[v]), append(vs, v)
 	}
-	gain := 0.5 * math.Log(bySize/squaredError(named, len(ids), rows, c.targets))
-	return gain > nameEach && gain*float64(len(rows)) > nameAll
+	if len(groups) < 3 {
+		return false
+	}
+	sorted, bySize := slices.Sorted(slices.Values(vs)), math.Inf(1)
+	for _, n := range sizes {
+		sized := make([]int, len(vs))
+		for i, v := range vs {
+			for k := 1; k < n && v >= sorted[k*len(sorted)/n]; k++ {
+				sized[i] = k
+			}
+		}
+		bySize = min(bySize, squaredError(sized, n, rows, c.targets))
+	}
+	gain := 1 - squaredError(named, len(groups), rows, c.targets)/bySize
+	return gain > nameGain && gain*float64(len(rows)) > nameRecords
 }
 
-// squaredError returns the error of predicting targets by the mean of the group, from 0 to n-1,
-// in the other folds.
+// squaredError returns the error of predicting the targets of the events rows by the means of
+// their groups, from 0 to n-1, in the other folds.
 func squaredError(groups []int, n int, rows []int, targets [][]float64) float64 {
 	type sum struct{ n, y float64 }
 	loss := 1e-9
 	for _, target := range targets {
-		all, group := [nameFolds + 1]sum{}, make([][nameFolds + 1]sum, n) // the last is of all folds
-		fold := func(i int) int { return i * nameFolds / len(rows) }
+		all, sums := [nameFolds]sum{}, make([][nameFolds]sum, n)
 		for i, row := range rows {
-			for _, s := range []*sum{&all[fold(i)], &all[nameFolds], &group[groups[i]][fold(i)], &group[groups[i]][nameFolds]} {
+			fold := i * nameFolds / len(rows)
+			for _, s := range []*sum{&all[fold], &sums[groups[i]][fold]} {
 				s.n++
 				s.y += target[row]
 			}
 		}
+		others := func(folds *[nameFolds]sum, fold int) (s sum) {
+			for k := range folds {
+				if k < fold-1 || k > fold+1 {
+					s.n += folds[k].n
+					s.y += folds[k].y
+				}
+			}
+			return s
+		}
 		for i, row := range rows {
-			g, k := &group[groups[i]], fold(i)
-			mean := (all[nameFolds].y - all[k].y) / (all[nameFolds].n - all[k].n)
-			p := (g[nameFolds].y - g[k].y + namePrior*mean) / (g[nameFolds].n - g[k].n + namePrior)
-			loss += (p - target[row]) * (p - target[row])
+			fold := i * nameFolds / len(rows)
+			a, g := others(&all, fold), others(&sums[groups[i]], fold)
+			d := (g.y+float64(namePrior*a.y/a.n))/(g.n+namePrior) - target[row]
+			loss += float64(d * d)
 		}
 	}
 	return loss

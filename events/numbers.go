@@ -55,7 +55,7 @@ func decimal(text []byte) (float64, bool) {
 }
 
 // number chooses the type of a column of numbers. Whole numbers are categories if the name
-// of the field says that they are names.
+// of the field or the labels say that they are names.
 func (c *column) number(f *Field) {
 	f.Type = Numeric
 	sorted := slices.Sorted(slices.Values(c.numbers))
