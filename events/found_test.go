@@ -475,6 +475,7 @@ func TestNames(t *testing.T) {
 	}{
 		"shops":              {n, any(20), func(v int) Cell { return chance(rate[v]) }, Categorical, 0},
 		"customers":          {n, any(200), func(v int) Cell { return chance(rate[v]) }, Categorical, manyHash},
+		"too many":           {n, func(i int) int { return i * 7 % 401 }, func(v int) Cell { return chance(rate[v]) }, Numeric, 0},
 		"few records":        {20, any(4), func(v int) Cell { return chance(rate[v]) }, Numeric, 0},
 		"three classes":      {n, any(20), class, Categorical, 0},
 		"a number":           {n, any(20), func(v int) Cell { return num(20*rate[v] + rng.ExpFloat64()) }, Categorical, 0},

@@ -15,6 +15,7 @@ const (
 	namePrior   = 2    // records with the mean label that are added to each group
 	nameGain    = 0.04 // share of the squared error by which names are better, at least
 	nameRecords = 16   // this share times the number of records, at least
+	nameEach    = 3    // records of each name on average, at least; of rare ones, the size says more
 	mostClasses = 64   // more different labels are ranks
 )
 
@@ -89,7 +90,7 @@ func (c *column) names(f *Field) bool {
 		}
 		rows, named, vs = append(rows, row), append(named, groups[v]), append(vs, v)
 	}
-	if len(groups) < 3 {
+	if len(groups) < 3 || nameEach*len(groups) > len(rows) {
 		return false
 	}
 	sorted, bySize := slices.Sorted(slices.Values(vs)), math.Inf(1)
