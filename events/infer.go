@@ -124,10 +124,10 @@ func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 	if len(columns) > MaxFields {
 		return nil, fmt.Errorf("the events have %d fields, the limit is %d: say under features which are to be used", len(columns), MaxFields)
 	}
-	targets := targets(events, spec.Label)
+	labels := targets(events, spec.Label)
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
 		c, f := columns[name], spec.Features[name]
-		f.Name, c.targets = name, targets
+		f.Name, c.targets = name, labels
 		if f.Type == "" {
 			c.choose(&f)
 		}

@@ -26,9 +26,7 @@ var sizes = []int{2, 4, 8, 16}
 // number. It is NaN where there is no label, and nil if there is nothing to predict.
 func targets(events [][]NamedCell, label string) [][]float64 {
 	texts, numbers := make([]string, len(events)), make([]float64, len(events))
-	var classes []string
-	var sorted []float64
-	numeric := true
+	classes, sorted, numeric := []string{}, []float64{}, true
 	for k, e := range events {
 		for i := range e {
 			c := &e[i].Cell
@@ -43,7 +41,7 @@ func targets(events [][]NamedCell, label string) [][]float64 {
 	slices.Sort(classes)
 	slices.Sort(sorted)
 	classes = slices.Compact(classes)
-	column := func(of func(k int) float64) []float64 {
+	labelled := func(of func(k int) float64) []float64 {
 		y := make([]float64, len(events))
 		for k := range y {
 			if y[k] = math.NaN(); texts[k] != "" {
@@ -56,13 +54,13 @@ func targets(events [][]NamedCell, label string) [][]float64 {
 	case len(classes) < 2 || len(classes) > mostClasses && !numeric:
 		return nil
 	case len(classes) > mostClasses:
-		return [][]float64{column(func(k int) float64 { rank, _ := slices.BinarySearch(sorted, numbers[k]); return float64(rank) })}
+		return [][]float64{labelled(func(k int) float64 { rank, _ := slices.BinarySearch(sorted, numbers[k]); return float64(rank) })}
 	case len(classes) == 2:
 		classes = classes[1:]
 	}
 	var list [][]float64
 	for _, class := range classes {
-		list = append(list, column(func(k int) float64 {
+		list = append(list, labelled(func(k int) float64 {
 			if texts[k] == class {
 				return 1
 			}
@@ -79,16 +77,19 @@ func (c *column) names(f *Field) bool {
 	}
 	var rows, named []int
 	var vs []float64
-	groups := map[float64]int{}
+	groups := map[string]int{} // by all digits: as a float32, long numbers would be the same
 	for i, row := range c.rows {
 		v, err := number(&Field{Type: Numeric, Unit: f.Unit, Comma: f.Comma}, &c.all[i])
 		if err != nil || math.IsNaN(c.targets[0][row]) {
 			continue
 		}
-		if _, ok := groups[v]; !ok {
-			groups[v] = len(groups)
+		text, _ := c.all[i].category(nil)
+		group, ok := groups[string(text)]
+		if !ok {
+			group = len(groups)
+			groups[string(text)] = group
 		}
-		rows, named, vs = append(rows, row), append(named, groups[v]), append(vs, v)
+		rows, named, vs = append(rows, row), append(named, group), append(vs, v)
 	}
 	if len(groups) < 3 || nameEach*len(groups) > len(rows) {
 		return false
@@ -111,24 +112,24 @@ func (c *column) names(f *Field) bool {
 // their groups, from 0 to n-1, in the other folds.
 func squaredError(groups []int, n int, rows []int, targets [][]float64) float64 {
 	type sum struct{ n, y float64 }
+	type folds [nameFolds + 1]sum // the last is of all
+	others := func(f *folds, fold int) sum {
+		s := f[nameFolds]
+		for k := max(0, fold-1); k <= min(fold+1, nameFolds-1); k++ {
+			s.n -= f[k].n
+			s.y -= f[k].y
+		}
+		return s
+	}
 	loss := 1e-9
 	for _, target := range targets {
-		all, sums := [nameFolds]sum{}, make([][nameFolds]sum, n)
+		all, sums := folds{}, make([]folds, n)
 		for i, row := range rows {
-			fold := i * nameFolds / len(rows)
-			for _, s := range []*sum{&all[fold], &sums[groups[i]][fold]} {
+			fold, g := i*nameFolds/len(rows), &sums[groups[i]]
+			for _, s := range []*sum{&all[fold], &all[nameFolds], &g[fold], &g[nameFolds]} {
 				s.n++
 				s.y += target[row]
 			}
-		}
-		others := func(folds *[nameFolds]sum, fold int) (s sum) {
-			for k := range folds {
-				if k < fold-1 || k > fold+1 {
-					s.n += folds[k].n
-					s.y += folds[k].y
-				}
-			}
-			return s
 		}
 		for i, row := range rows {
 			fold := i * nameFolds / len(rows)
