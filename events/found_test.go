@@ -476,7 +476,7 @@ func TestNames(t *testing.T) {
 		"customers":          {n, among(200), func(v int) Cell { return chance(rate[v]) }, Categorical, manyHash},
 		"long numbers":       {n, func(int) int { return 123_456_700 + rng.Intn(20) }, func(v int) Cell { return chance(rate[v%n]) }, Categorical, 0},
 		"too many":           {n, func(i int) int { return i * 7 % 401 }, func(v int) Cell { return chance(rate[v]) }, Numeric, 0},
-		"few records":        {60, func(i int) int { return i * 7 % 20 }, func(v int) Cell { return chance(0.2 + 0.6*float64(v%2)) }, Numeric, 0},
+		"few records":        {60, func(i int) int { return i * 7 % 20 }, func(v int) Cell { return chance(0.15 + 0.7*float64(v%2)) }, Numeric, 0},
 		"a little":           {10 * n, among(20), func(v int) Cell { return chance(0.425 + 0.15*float64(v%2)) }, Numeric, 0},
 		"three classes":      {n, among(20), class, Categorical, 0},
 		"a number":           {n, among(20), func(v int) Cell { return num(20*rate[v] + rng.ExpFloat64()) }, Categorical, 0},
