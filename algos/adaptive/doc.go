@@ -12,7 +12,8 @@
 //	o0.1, o0.5, o2     learner online (logistic regression) at three rates
 //	n512, n2048        nearest neighbours among the newest 512 and 2,048 examples
 //	last, base         the previous label; the class rates so far
-//	dsg                learner dsg: a kernel SVM in random features, on a sample of all examples
+//	dsg                learner dsg: a kernel SVM in random features of a Laplacian kernel, on a
+//	                   sample of all examples
 //
 // An expert implements the interface expert and has a line in newExperts. m keeps all its
 // kernel values (window) up to 2,048 examples, and is learner scs from then on. At 64
@@ -21,7 +22,8 @@
 // two thirds before. If that makes fewer errors, the features are weighted by how much a first
 // function changes with them (scaling.weighted); dsg does the same. Challengers of the classifier
 // do not, so that they differ more; they are tuned again when their window has been replaced four
-// times. k2048 exists while m has learned from more than 2,048 and at most 16,384 examples.
+// times. All take a Laplacian kernel, exp(−γ‖x − z‖₁), if that makes still fewer errors: it suits
+// steps, and sums over features. k2048 exists while m has learned from more than 2,048 and at most 16,384 examples.
 //
 // compare.Detector compares m with each challenger on every example, before they learn
 // from it. When a challenger has recently made significantly fewer errors, m restarts from

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -117,6 +118,9 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	default:
 		by = newScaling(xs, t, m.target, env.Seed)
 	}
+	if !wide && !tunes {
+		by = by.orLaplacian(m.target, env.Seed)
+	}
 	m.transform, m.choice = by.transform, by.choice
 	own := by.examples
 	if !grown {
@@ -130,7 +134,10 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 		}
 		m.options = res.Options
 	} else {
-		m.options = map[string]string{"c": strconv.FormatFloat(m.choice.c, 'g', -1, 64), "gamma": strconv.FormatFloat(m.choice.gamma, 'g', -1, 64)}
+		m.options = map[string]string{"c": strconv.FormatFloat(m.choice.c, 'g', -1, 64), "gamma": strconv.FormatFloat(math.Abs(m.choice.gamma), 'g', -1, 64)}
+		if m.choice.gamma < 0 {
+			m.options["kernel"] = "laplacian"
+		}
 		maps.Copy(m.options, m.sizes.scs)
 	}
 	if m.scs, err = scs.Spec.New(env, m.options); err != nil {

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -182,14 +181,15 @@ func (l *lowRank) solve(z, r []float64) {
 	}
 }
 
-// chooseNumber is choose for regression: it takes the options with the least squared error,
-// and returns their sum.
-func chooseNumber(xs []*stream.Example, t target, seed uint64) (choice, float64) {
+// chooseNumber is choose for regression.
+func chooseNumber(xs []*stream.Example, t target, seed uint64, laplacian bool) (choice, float64) {
 	xs = xs[max(0, len(xs)-block):]
 	n := 2 * len(xs) / 3
 	fit, test := xs[:n], xs[n:]
-	g := min(max(kernel.SampledGamma(samplers.Vecs(fit), 300, seed), 1e-30), 1e30)
-	gammas, cs := []float64{0, g / 16, g / 4, g, 4 * g}, []float64{1, 10, 100, 1000}
+	gammas, cs := gammasOf(fit, seed, laplacian, 1./16, 1./4, 1, 4), []float64{10, 100, 1000, 10000}
+	if !laplacian {
+		gammas, cs = append([]float64{0}, gammas...), []float64{1, 10, 100, 1000}
+	}
 	losses := make([]float64, len(gammas)*len(cs))
 	par.Each(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), t)

@@ -51,7 +51,7 @@ func jumps(n int) []*stream.Example {
 
 // sea draws the SEA stream, with a change every 700 examples.
 func sea(t testing.TB, n int) []*stream.Example {
-	g, err := synth.New("sea", 3, map[string]string{"block": "700", "noise": "0.05"})
+	g, err := synth.New("sea", 4, map[string]string{"block": "700", "noise": "0.05"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,10 +41,14 @@ func scaled(xs []*stream.Example, by *prep.Transform, t target) []*stream.Exampl
 // newScaling scales xs and chooses options.
 func newScaling(xs []*stream.Example, by *prep.Transform, t target, seed uint64) scaling {
 	s := scaling{transform: by, examples: scaled(xs, by, t)}
-	if t.number {
-		s.choice, s.loss = chooseNumber(s.examples, t, seed)
-	} else {
-		s.choice, s.loss = choose(s.examples, seed)
+	s.choice, s.loss = choose(s.examples, t, seed, false)
+	return s
+}
+
+// orLaplacian returns s or, if that has a smaller loss, s with a Laplacian kernel.
+func (s scaling) orLaplacian(t target, seed uint64) scaling {
+	if c, loss := choose(s.examples, t, seed, true); loss < s.loss {
+		s.choice, s.loss = c, loss
 	}
 	return s
 }

@@ -111,23 +111,7 @@ func TestWeighted(t *testing.T) {
 		if most > 0.2 || most >= least {
 			t.Errorf("number %v: weights of features that decide are at least %v, of others up to %v", number, least, most)
 		}
-		loss := func(s scaling) (sum float64) {
-			w := newWindow(len(xs), s.choice.c, kernelOf(s.choice.gamma), target)
-			w.fill(s.examples)
-			w.ascend(1000, len(xs))
-			own := scaled(test, s.transform, target)
-			out := make([]float64, len(own))
-			w.expansion().Decisions(out, samplers.Vecs(own))
-			for i, x := range test {
-				if number {
-					sum += (out[i] - x.Y) * (out[i] - x.Y)
-				} else if out[i]*x.Y <= 0 {
-					sum++
-				}
-			}
-			return sum / float64(len(test))
-		}
-		a, b := loss(plain), loss(weighted)
+		a, b := loss(plain, xs, test, target), loss(weighted, xs, test, target)
 		t.Logf("number %v: loss %.3f, weighted %.3f", number, a, b)
 		if b > 0.6*a {
 			t.Errorf("number %v: loss %.3f, weighted %.3f", number, a, b)
@@ -137,4 +121,64 @@ func TestWeighted(t *testing.T) {
 			t.Errorf("unit length became %v", got.transform)
 		}
 	}
+}
+
+// TestOrLaplacian: steps suit a Laplacian kernel, which predicts new examples better then; a
+// smooth curve suits an RBF kernel, which stays.
+func TestOrLaplacian(t *testing.T) {
+	for i := range 4 {
+		number, steps := i%2 == 1, i < 2
+		r := rand.New(rand.NewPCG(5, 6))
+		xs := make([]*stream.Example, 1400)
+		for i := range xs {
+			v, sum := make([]float32, 4), 0.0
+			for j := range v {
+				v[j] = r.Float32()
+				at := float64(v[j])
+				if steps {
+					at = math.Floor(3 * at)
+				}
+				sum += math.Sin(2 * at)
+			}
+			xs[i] = &stream.Example{X: stream.Vec{Val: v}, Labelled: true, Y: math.Copysign(1, sum-1.7)}
+			if number {
+				xs[i].Y = 4*sum + r.NormFloat64()
+			}
+		}
+		xs, test := xs[:600], xs[600:]
+		target := target{number: number}
+		target.fit(xs)
+		by, err := prep.Fit(xs, prep.Options{Scale: prep.Standard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rbf := newScaling(xs, by, target, 1)
+		got := rbf.orLaplacian(target, 1)
+		a, b := loss(rbf, xs, test, target), loss(got, xs, test, target)
+		t.Logf("number %v, steps %v: %+v %.4f, %+v %.4f", number, steps, rbf.choice, a, got.choice, b)
+		switch {
+		case !steps && got.choice != rbf.choice:
+			t.Errorf("number %v: %+v for a smooth curve", number, got.choice)
+		case steps && !(got.choice.gamma < 0 && got.loss < rbf.loss && b < 0.9*a):
+			t.Errorf("number %v: %+v for steps, loss %.4f; of an RBF kernel %.4f", number, got.choice, b, a)
+		}
+	}
+}
+
+// loss is the share of errors on test, or the mean squared error, after training on xs.
+func loss(s scaling, xs, test []*stream.Example, target target) (sum float64) {
+	w := newWindow(len(xs), s.choice.c, kernelOf(s.choice.gamma), target)
+	w.fill(s.examples)
+	w.ascend(1000, len(xs))
+	own := scaled(test, s.transform, target)
+	out := make([]float64, len(own))
+	w.expansion().Decisions(out, samplers.Vecs(own))
+	for i, x := range test {
+		if target.number {
+			sum += (out[i] - x.Y) * (out[i] - x.Y)
+		} else if out[i]*x.Y <= 0 {
+			sum++
+		}
+	}
+	return sum / float64(len(test))
 }

@@ -249,10 +249,13 @@ func (w *window) check() error {
 	return nil
 }
 
-// kernelOf returns the kernel of width g, or for 0 the linear one, with a bias.
+// kernelOf returns the kernel of a choice's gamma, with a bias.
 func kernelOf(g float64) kernel.Func {
 	k := vec.Kernel{Kind: vec.RBF, Gamma: float32(g)}
-	if g == 0 {
+	switch {
+	case g < 0:
+		k = vec.Kernel{Kind: vec.Laplacian, Gamma: float32(-g)}
+	case g == 0:
 		k = vec.Kernel{Kind: vec.Linear}
 	}
 	return kernel.Func{Kernel: k, Bias: 1}
@@ -263,7 +266,7 @@ const block = 1536
 
 // choice holds the options of a kernel learner.
 type choice struct {
-	c, gamma float64 // gamma 0: linear kernel
+	c, gamma float64 // gamma 0: linear kernel; −γ: Laplacian kernel
 }
 
 // scratch is reused memory for trying options.
@@ -281,16 +284,16 @@ func room(s []float32, n int) []float32 {
 
 // choose chooses the options with the fewest errors on the newest third of the last
 // block examples, after training on the two thirds before. Of equal options, the
-// first in the order of γ, then C, wins. It also returns the weight of the errors.
-func choose(xs []*stream.Example, seed uint64) (choice, float64) {
+// first in the order of γ, then C, wins. It also returns the weight of the errors; of a
+// regression, the sum of squared errors takes its place.
+func choose(xs []*stream.Example, t target, seed uint64, laplacian bool) (choice, float64) {
+	if t.number {
+		return chooseNumber(xs, t, seed, laplacian)
+	}
 	xs = xs[max(0, len(xs)-block):]
 	n := 2 * len(xs) / 3
 	fit, test := xs[:n], xs[n:]
-	g := kernel.SampledGamma(samplers.Vecs(fit), 300, seed)
-	gammas, cs := []float64{g / 4, g, 4 * g, 16 * g}, []float64{0.5, 4, 32}
-	for i, g := range gammas { // as a float32 may hold it
-		gammas[i] = min(max(g, 1e-30), 1e30)
-	}
+	gammas, cs := gammasOf(fit, seed, laplacian, 1./4, 1, 4, 16), []float64{0.5, 4, 32}
 	wrong := make([]float64, len(gammas)*len(cs))
 	par.Each(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), target{})
@@ -324,10 +327,23 @@ func choose(xs []*stream.Example, seed uint64) (choice, float64) {
 	return choice{c: cs[best%len(cs)], gamma: gammas[best/len(cs)]}, wrong[best]
 }
 
+// gammasOf returns the candidates for gamma: the widths in units of 1/median distance, or of
+// a quarter of it for a Laplacian kernel, which is near a sum over features if γ is small.
+func gammasOf(xs []*stream.Example, seed uint64, laplacian bool, widths ...float64) []float64 {
+	unit, sign := kernel.SampledGamma(samplers.Vecs(xs), 300, seed, laplacian), 1.
+	if laplacian {
+		unit, sign = unit/4, -1
+	}
+	for i, w := range widths { // as a float32 may hold it
+		widths[i] = float64(sign * min(max(float64(w*unit), 1e-30), 1e30))
+	}
+	return widths
+}
+
 func (c *choice) fields(f *state.Fields) {
 	f.Float64("c", &c.c)
 	f.Float64("gamma", &c.gamma)
-	if f.Decoding() && f.Err() == nil && !(c.c > 0 && c.c < math.Inf(1) && c.gamma >= 0 && c.gamma < math.Inf(1)) {
+	if f.Decoding() && f.Err() == nil && !(c.c > 0 && c.c < math.Inf(1) && c.gamma-c.gamma == 0) {
 		f.Fail("c", fmt.Errorf("%g, %g", c.c, c.gamma))
 	}
 }

@@ -287,7 +287,7 @@ func TestChoose(t *testing.T) {
 	for range 300 {
 		xs = append(xs, disc(r, 0, false))
 	}
-	got, _ := choose(xs, 1)
+	got, _ := choose(xs, target{}, 1, false)
 	errors := func(c choice) (n int) {
 		w := newWindow(200, c.c, kernelOf(c.gamma), target{})
 		w.fill(xs[:200])

@@ -29,12 +29,12 @@ func AutoGamma(xs []stream.Vec, l1 bool) float64 {
 	return inverseMedian(ds)
 }
 
-// SampledGamma is AutoGamma for the squared distances of the given number of random
-// pairs from all of xs, drawn by seed. If xs is small, it uses all pairs.
-func SampledGamma(xs []stream.Vec, pairs int, seed uint64) float64 {
+// SampledGamma is AutoGamma for the distances of the given number of random pairs from
+// all of xs, drawn by seed. If xs is small, it uses all pairs.
+func SampledGamma(xs []stream.Vec, pairs int, seed uint64, l1 bool) float64 {
 	n := len(xs)
 	if n <= gammaPoints && n*(n-1)/2 <= pairs {
-		return AutoGamma(xs, false)
+		return AutoGamma(xs, l1)
 	}
 	r := rng.New(seed, "median-gamma")
 	ds := make([]float64, pairs)
@@ -43,7 +43,7 @@ func SampledGamma(xs []stream.Vec, pairs int, seed uint64) float64 {
 		if j >= i {
 			j++
 		}
-		ds[k] = distance(xs[i], xs[j], false)
+		ds[k] = distance(xs[i], xs[j], l1)
 	}
 	return inverseMedian(ds)
 }

@@ -45,13 +45,10 @@ func TestGamma(t *testing.T) {
 		if got := AutoGamma(xs, l1); math.Abs(got-want) > 1e-12*want {
 			t.Errorf("gamma %v, want %v", got, want)
 		}
-		if l1 {
-			continue
-		}
-		if all := SampledGamma(xs, 2000, 1); all != AutoGamma(xs, false) {
+		if all := SampledGamma(xs, 2000, 1, l1); all != AutoGamma(xs, l1) {
 			t.Errorf("of all pairs: %v, want %v", all, want)
 		}
-		a, b, c := SampledGamma(xs, 500, 1), SampledGamma(xs, 500, 1), SampledGamma(xs, 500, 2)
+		a, b, c := SampledGamma(xs, 500, 1, l1), SampledGamma(xs, 500, 1, l1), SampledGamma(xs, 500, 2, l1)
 		if a != b || a == c || a < want/2 || a > want*2 {
 			t.Errorf("sampled: %v, %v again, %v with another seed; all pairs %v", a, b, c, want)
 		}
@@ -69,7 +66,7 @@ func TestGamma(t *testing.T) {
 		if got := AutoGamma(tt.xs, false); got != tt.want {
 			t.Errorf("%v: %v, want %v", tt.xs, got, tt.want)
 		}
-		if got := SampledGamma(tt.xs, 5, 1); got != tt.want && got != 1 {
+		if got := SampledGamma(tt.xs, 5, 1, false); got != tt.want && got != 1 {
 			t.Errorf("%v, 5 pairs: %v, want %v", tt.xs, got, tt.want)
 		}
 	}

@@ -51,7 +51,7 @@ func candidates(spec algos.Spec, env algos.Env, fixed map[string]string, example
 			for i, x := range examples {
 				vecs[i] = x.X
 			}
-			center := gammaCenter * kernel.SampledGamma(vecs, gammaPairs, env.Seed)
+			center := gammaCenter * kernel.SampledGamma(vecs, gammaPairs, env.Seed, fixed["kernel"] == "laplacian")
 			a.values = func(n int) []string { return around(center, n) }
 			a.n = gammaSteps
 		}
