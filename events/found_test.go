@@ -508,3 +508,56 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// TestIDs: whole numbers that are all different are ids by their name, if they follow the order
+// of the records, or if they are spread evenly and say nothing of the labels.
+func TestIDs(t *testing.T) {
+	const n = 1200
+	for name, tt := range map[string]struct {
+		field string
+		n     int
+		value func(i int, rng *rand.Rand) float64
+		label func(v float64, rng *rand.Rand) Cell
+		want  Type
+	}{
+		"amounts":           {"v", n, func(_ int, rng *rand.Rand) float64 { return math.Round(math.Exp(10 + 2*rng.NormFloat64())) }, nil, Numeric},
+		"times":             {"v", n, func(_ int, rng *rand.Rand) float64 { return math.Round(1e7 + 1e6*rng.NormFloat64()) }, nil, Numeric},
+		"named":             {"v_id", n, func(_ int, rng *rand.Rand) float64 { return math.Round(math.Exp(10 + 2*rng.NormFloat64())) }, nil, Ignore},
+		"even":              {"v", n, func(int, *rand.Rand) float64 { return 0 }, nil, Ignore},
+		"even, few":         {"v", 900, func(int, *rand.Rand) float64 { return 0 }, nil, Numeric},
+		"even, with labels": {"v", n, func(int, *rand.Rand) float64 { return 0 }, func(_ float64, rng *rand.Rand) Cell { return num(rng.Float64()) }, Ignore},
+		"even, telling": {"v", n, func(int, *rand.Rand) float64 { return 0 }, func(v float64, rng *rand.Rand) Cell {
+			return flag(map[bool]float64{true: 1}[v > 1e8*(4+2*rng.Float64())])
+		}, Numeric},
+		"rising, with gaps": {"v", n, func(i int, rng *rand.Rand) float64 { return 1e6 + float64(i*i) }, nil, Ignore},
+		"falling":           {"v", n, func(i int, rng *rand.Rand) float64 { return 1e9 - float64(i*i) }, nil, Ignore},
+		"rising, nearly":    {"v", n, func(i int, rng *rand.Rand) float64 { return 1e6 + math.Pow(float64(i+rng.Intn(300)), 3) }, nil, Ignore},
+		"consecutive":       {"v", 120, func(i int, rng *rand.Rand) float64 { return float64(i * 7 % 120) }, func(v float64, _ *rand.Rand) Cell { return flag(map[bool]float64{true: 1}[v > 60]) }, Ignore},
+	} {
+		for unit, cell := range map[string]func(v float64) Cell{"": num, " EUR": func(v float64) Cell { return text(fmt.Sprintf("%.0f EUR", v)) }} {
+			rng, seen := rand.New(rand.NewSource(3)), map[float64]bool{}
+			var events [][]NamedCell
+			for i := range tt.n {
+				v := tt.value(i, rng)
+				for v == 0 && i > 0 || seen[v] {
+					if v++; strings.HasPrefix(name, "even") {
+						v = float64(1 + rng.Intn(1e9))
+					}
+				}
+				seen[v] = true
+				label := Cell{Kind: Null}
+				if tt.label != nil {
+					label = tt.label(v, rng)
+				}
+				events = append(events, []NamedCell{{Name: tt.field, Cell: cell(v)}, {Name: "out", Cell: label}, {Name: "x", Cell: num(float64(i % 3))}})
+			}
+			s, err := Infer(events, Spec{Label: "out"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := &s.Fields[0]; f.Type != tt.want {
+				t.Errorf("%s%s: %s, want %s", name, unit, f.Type, tt.want)
+			}
+		}
+	}
+}

@@ -17,6 +17,8 @@ const (
 	nameRecords = 16   // this share times the number of records, at least
 	nameEach    = 3    // records of each name on average, at least; of rare ones, the size says more
 	mostClasses = 64   // more different labels are ranks
+	idsInOrder  = 0.8  // rank correlation with the order of the records, at least
+	idsUneven   = 1.63 // Kolmogorov's statistic of numbers that are spread evenly, times √n, at most
 )
 
 // sizes are the numbers of groups of equal frequency into which numbers are put by size.
@@ -94,7 +96,14 @@ func (c *column) names(f *Field) bool {
 	if len(groups) < 3 || nameEach*len(groups) > len(rows) {
 		return false
 	}
-	sorted, bySize := slices.Sorted(slices.Values(vs)), math.Inf(1)
+	gain := 1 - squaredError(named, len(groups), rows, c.targets)/c.sizeError(rows, vs)
+	return gain > nameGain && gain*float64(len(rows)) > nameRecords
+}
+
+// sizeError returns the least error of predicting the targets of the events rows by the size of
+// their numbers.
+func (c *column) sizeError(rows []int, vs []float64) float64 {
+	sorted, least := slices.Sorted(slices.Values(vs)), math.Inf(1)
 	for _, n := range sizes {
 		sized := make([]int, len(vs))
 		for i, v := range vs {
@@ -102,10 +111,40 @@ func (c *column) names(f *Field) bool {
 				sized[i] = k
 			}
 		}
-		bySize = min(bySize, squaredError(sized, n, rows, c.targets))
+		least = min(least, squaredError(sized, n, rows, c.targets))
 	}
-	gain := 1 - squaredError(named, len(groups), rows, c.targets)/bySize
-	return gain > nameGain && gain*float64(len(rows)) > nameRecords
+	return least
+}
+
+// ids reports whether whole numbers that are all different are ids: they rise or fall with the
+// order of the records, or are spread evenly, as amounts are not, and tell nothing of the labels.
+func (c *column) ids(f *Field) bool {
+	var rows []int
+	var vs, known []float64
+	for i, row := range c.rows {
+		v, err := number(&Field{Type: Numeric, Unit: f.Unit, Comma: f.Comma}, &c.all[i])
+		if err != nil {
+			continue
+		}
+		if vs = append(vs, v); c.targets != nil && !math.IsNaN(c.targets[0][row]) {
+			rows, known = append(rows, row), append(known, v)
+		}
+	}
+	sorted, n := slices.Sorted(slices.Values(vs)), float64(len(vs))
+	var moved, uneven float64 // squared differences of the ranks; Kolmogorov's statistic
+	for i, v := range vs {
+		rank, _ := slices.BinarySearch(sorted, v)
+		d := float64(rank - i)
+		moved += float64(d * d)
+		uneven = max(uneven, math.Abs((v-sorted[0])/(sorted[len(sorted)-1]-sorted[0])-(float64(rank)+0.5)/n))
+	}
+	switch correlation := 1 - 6*moved/(n*(n*n-1)); {
+	case math.Abs(correlation) > idsInOrder:
+		return true
+	case uneven > idsUneven/math.Sqrt(n):
+		return false
+	}
+	return len(rows) == 0 || (1-c.sizeError(rows, known)/squaredError(make([]int, len(rows)), 1, rows, c.targets))*float64(len(rows)) < nameRecords
 }
 
 // squaredError returns the error of predicting the targets of the events rows by the means of
