@@ -62,11 +62,11 @@ const (
 	partDigits = 6    // a part with as many digits is a number or a date
 )
 
-// part looks for the part of the names that recurs: the domain of an address, what is before a
-// separator, or what is behind one. If there is one, it sets Before or After, and c.texts to the
-// parts.
+// part looks for the part of the names that recurs: the host of a URL, the domain of an address,
+// what is before a separator, or what is behind one. If there is one, it sets Before and After,
+// and c.texts to the parts.
 func (c *column) part(f *Field, n int) bool {
-	try := []Field{{After: "@"}}
+	try := []Field{{After: "://", Before: "/"}, {After: "@"}}
 	for _, sep := range separators {
 		try = append(try, Field{Before: string(sep)})
 	}
@@ -76,7 +76,7 @@ func (c *column) part(f *Field, n int) bool {
 	for _, g := range try {
 		parts, covered, most := map[string]int{}, 0, 0
 		for text, k := range c.texts {
-			if strings.Contains(text, g.Before+g.After) {
+			if strings.Contains(text, g.After) && strings.Contains(text, g.Before) {
 				parts[string(g.part([]byte(text)))] += k
 			}
 		}
@@ -254,11 +254,11 @@ func (e *encoder) category(i int, f *Field, c *Cell) *FieldError {
 
 // part returns the part of a text that is the category.
 func (f *Field) part(text []byte) []byte {
+	if i := bytes.LastIndex(text, []byte(f.After)); i >= 0 && f.After != "" {
+		text = text[i+len(f.After):]
+	}
 	if f.Before != "" {
 		text, _, _ = bytes.Cut(text, []byte(f.Before))
-	}
-	if f.After != "" {
-		text = text[max(0, bytes.LastIndex(text, []byte(f.After))+len(f.After)):]
 	}
 	return text
 }

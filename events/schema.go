@@ -52,8 +52,8 @@ type Field struct {
 	Nulls []string `json:"nulls,omitempty" yaml:"nulls,omitempty,flow"`
 	// Transform of a number v: "", or "log1p", which is ln(1+|v|) with the sign of v.
 	Transform string `json:"transform,omitempty" yaml:"transform,omitempty"`
-	// Before and After, of a category: it is the part of a text before the first Before, or
-	// behind the last After.
+	// Before and After, of a category: it is the part of a text behind the last After, and of
+	// that the part before the first Before.
 	Before string `json:"before,omitempty" yaml:"before,omitempty"`
 	After  string `json:"after,omitempty" yaml:"after,omitempty"`
 	// Split, of tags, is what separates them in a text.
@@ -423,8 +423,6 @@ func (f *Field) check() error {
 		return fmt.Errorf("order: %q is neither dmy nor mdy", f.Order)
 	case f.Centered && f.Type == Boolean:
 		return errors.New("a boolean is not centered")
-	case f.Before != "" && f.After != "":
-		return errors.New("before and after exclude one another")
 	case f.Until != "" && !f.aged():
 		return errors.New("until: it is for the part age")
 	}

@@ -361,7 +361,7 @@ var schemas = []struct{ name, schema string }{
 		{"name":"t2","type":"time","unit":"us","parts":["hour"],"gaps":[false]},
 		{"name":"t3","type":"time","unit":"d","parts":["weekday"],"gaps":[false]},
 		{"name":"u","type":"categorical","after":"@","categories":["a.com","b","c"],"gaps":[true]},
-		{"name":"v","type":"categorical","before":"-","hash":8,"gaps":[false]},
+		{"name":"v","type":"categorical","before":"-","after":"é","hash":8,"gaps":[false]},
 		{"name":"v2","type":"tags","split":"|","categories":["x","y z"],"gaps":[true]},
 		{"name":"w","type":"length","means":[2],"gaps":[true]},
 		{"name":"w.n","type":"summary","means":[1,2,3,4],"gaps":[true]},

@@ -264,18 +264,26 @@ func (e *encoder) category(f *events.Field, x ref) []ref {
 
 // part returns the part of each text of x, [N,1], that is its category.
 func (e *encoder) part(f *events.Field, x ref) ref {
-	if f.Before+f.After == "" {
-		return x
+	if f.After != "" {
+		x = e.cut(x, f.After, true)
 	}
+	if f.Before != "" {
+		x = e.cut(x, f.Before, false)
+	}
+	return x
+}
+
+// cut returns the part of each text of x before the first separator, or behind the last one.
+func (e *encoder) cut(x ref, sep string, last bool) ref {
 	e.texts = true
 	split, n := e.next(), e.next() // [N,1,K] and [N,1]
-	e.nodes.bytes(1, operator([]ref{split, n}, "", "StringSplit", []attr{{"delimiter", f.Before + f.After}}, []ref{x}))
+	e.nodes.bytes(1, operator([]ref{split, n}, "", "StringSplit", []attr{{"delimiter", sep}}, []ref{x}))
 	padding := e.op("Expand", e.tensor([]string{""}, 1, 1), e.op("Shape", x))
 	parts := e.concat(1, e.op("Squeeze", split, e.ints(1)), padding)
-	if f.Before != "" {
-		return e.node("", "Gather", []attr{{"axis", 1}}, parts, e.ints(0))
+	if last {
+		return e.node("", "GatherElements", []attr{{"axis", 1}}, parts, e.op("Max", e.op("Sub", n, e.ints(1)), e.ints(0)))
 	}
-	return e.node("", "GatherElements", []attr{{"axis", 1}}, parts, e.op("Max", e.op("Sub", n, e.ints(1)), e.ints(0)))
+	return e.node("", "Gather", []attr{{"axis", 1}}, parts, e.ints(0))
 }
 
 // refuse sets rows to NaN, which no vector may hold.

@@ -336,8 +336,13 @@ func terms(m plainModel, x stream.Vec) float64 {
 	}
 	sum := 0.
 	switch m.Kind {
-	case "ensemble", "average", "mixture": // whose experts have terms of at most 6
+	case "ensemble", "average", "mixture": // most terms are of at most 6
 		sum = 10
+		for _, e := range m.Experts {
+			for _, a := range e.Model.Coef { // of kernels of at most 1, with a bias of 1
+				sum += math.Abs(2 * e.Weight * a)
+			}
+		}
 	case "classes":
 		for _, part := range m.Parts {
 			sum = max(sum, terms(part, x))
@@ -381,6 +386,10 @@ type plainModel struct {
 	Coef        []float64
 	Points      []any
 	Parts       []plainModel
+	Experts     []struct {
+		Weight float64
+		Model  plainModel
+	}
 }
 
 // kind says what form it has.
@@ -563,7 +572,7 @@ var eventSchemas = map[string]string{
 		{"name":"mail","type":"categorical","after":"@","categories":["","a.com","b"],"gaps":[true]},
 		{"name":"merchant","type":"categorical","hash":16,"gaps":[true]},
 		{"name":"message","type":"text","hash":32},
-		{"name":"net","type":"categorical","before":"--","hash":4,"gaps":[false]},
+		{"name":"net","type":"categorical","before":"--","after":"é","hash":4,"gaps":[false]},
 		{"name":"seen","type":"time","unit":"s","parts":["weekday"],"gaps":[false]},
 		{"name":"value","type":"numeric","transform":"log1p","means":[1.5],"gaps":[true]},
 		{"name":"vip","type":"boolean","means":[0.25],"gaps":[false]},

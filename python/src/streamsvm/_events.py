@@ -559,10 +559,10 @@ class _Field:
 
     def _categorical(self, c: Any) -> list[tuple[int, Any]]:
         text = c if type(c) is str else _category(c)
-        if self.before:
-            text = text.partition(self.before)[0]
         if self.after:
             text = text.rpartition(self.after)[2]
+        if self.before:
+            text = text.partition(self.before)[0]
         if self.hash:
             j, sign = self._slot(text)
             return [(j, sign * _HALF)]
