@@ -513,7 +513,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestIDs: whole numbers that are all different are ids by their name, if they follow the order
+// TestIDs: whole numbers that are all different are ids by their name, or if they follow the order
 // of the records, or if they are spread evenly and say nothing of the labels.
 func TestIDs(t *testing.T) {
 	const n = 1200

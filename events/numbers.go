@@ -72,7 +72,7 @@ func (c *column) number(f *Field) {
 		unit = timeUnit(f.Name, first, last)
 	}
 	switch {
-	case whole && distinct && !timed && (n >= leastRun && last-first == float64(n-1) || n >= leastIDs && (codeName(f.Name) || c.ids(f))):
+	case whole && distinct && !timed && (n >= leastRun && last-first == float64(n-1) || n >= leastIDs && c.ids(f)):
 		f.Type, f.Note = Ignore, "it looks like an id: whole numbers that are all different"
 	case unit != "":
 		f.Type, f.Unit, f.Nulls = Timestamp, unit, never

@@ -3,8 +3,11 @@ package adaptive
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -128,23 +131,7 @@ func TestWeighted(t *testing.T) {
 func TestOrLaplacian(t *testing.T) {
 	for i := range 4 {
 		number, steps := i%2 == 1, i < 2
-		r := rand.New(rand.NewPCG(5, 6))
-		xs := make([]*stream.Example, 1400)
-		for i := range xs {
-			v, sum := make([]float32, 4), 0.0
-			for j := range v {
-				v[j] = r.Float32()
-				at := float64(v[j])
-				if steps {
-					at = math.Floor(3 * at)
-				}
-				sum += math.Sin(2 * at)
-			}
-			xs[i] = &stream.Example{X: stream.Vec{Val: v}, Labelled: true, Y: math.Copysign(1, sum-1.7)}
-			if number {
-				xs[i].Y = 4*sum + r.NormFloat64()
-			}
-		}
+		xs := sums(1400, number, steps)
 		xs, test := xs[:600], xs[600:]
 		target := target{number: number}
 		target.fit(xs)
@@ -162,6 +149,62 @@ func TestOrLaplacian(t *testing.T) {
 		case steps && !(got.choice.gamma < 0 && got.loss < rbf.loss && b < 0.9*a):
 			t.Errorf("number %v: %+v for steps, loss %.4f; of an RBF kernel %.4f", number, got.choice, b, a)
 		}
+	}
+}
+
+// sums draws examples of a sum over four features, of its sign or of the sum with noise.
+func sums(n int, number, steps bool) []*stream.Example {
+	r := rand.New(rand.NewPCG(5, 6))
+	xs := make([]*stream.Example, n)
+	for i := range xs {
+		v, sum := make([]float32, 4), 0.0
+		for j := range v {
+			v[j] = r.Float32()
+			at := float64(v[j])
+			if steps {
+				at = math.Floor(3 * at)
+			}
+			sum += math.Sin(2 * at)
+		}
+		xs[i] = &stream.Example{X: stream.Vec{Val: v}, Labelled: true, Y: math.Copysign(1, sum-1.7)}
+		if number {
+			xs[i].Y = 4*sum + r.NormFloat64()
+		}
+	}
+	return xs
+}
+
+// TestGrownLaplacian: learner scs takes over with the Laplacian kernel that was chosen, and is
+// restored with it.
+func TestGrownLaplacian(t *testing.T) {
+	xs, env, own := sums(1000, false, true), algos.Env{Seed: 1}, standard
+	own.large = 500
+	m := &kernelLearner{sizes: &own, growing: true}
+	if err := m.choose(t.Context(), env, xs[:600], false); err != nil {
+		t.Fatal(err)
+	}
+	if gamma, _ := strconv.ParseFloat(m.options["gamma"], 64); m.scs == nil || m.options["kernel"] != "laplacian" || gamma != -m.choice.gamma {
+		t.Fatalf("%v, %+v", m.options, m.choice)
+	}
+	data, err := state.Append(nil, func(f *state.Fields) { m.fields(f, env) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, wrong := &kernelLearner{sizes: &own, growing: true}, 0
+	if err := state.Decode(data, func(f *state.Fields) { again.fields(f, env) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range scaled(xs[600:], m.transform, m.target) {
+		f := m.model().Decision(x.X)
+		if g := again.model().Decision(x.X); g != f {
+			t.Fatalf("%v, restored %v", f, g)
+		}
+		if f*x.Y <= 0 {
+			wrong++
+		}
+	}
+	if wrong > 20 { // of an RBF kernel 30
+		t.Errorf("%d of 400 wrong", wrong)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -50,6 +51,26 @@ func TestDeterministic(t *testing.T) {
 			if !reflect.DeepEqual(x, xs[i]) {
 				t.Fatalf("%s: example %d was changed", spec.Name, i)
 			}
+		}
+	}
+}
+
+// The values of gamma for a Laplacian kernel are around 2/median l1 distance, which may be far
+// from the median squared distance.
+func TestLaplacianGamma(t *testing.T) {
+	xs := algostest.Moons(300, algos.Classify, 2)
+	for _, x := range xs {
+		for j := range x.X.Val {
+			x.X.Val[j] *= 1000
+		}
+	}
+	for kernel, unit := range map[string]float64{"rbf": 1e-6, "laplacian": 1e-3} {
+		res, err := tune.Run(t.Context(), named(t, "scs")[0], algos.Env{Seed: 5}, map[string]string{"kernel": kernel}, xs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gamma, _ := strconv.ParseFloat(res.Options["gamma"], 64); gamma < unit/20 || gamma > 100*unit {
+			t.Errorf("%s: gamma %v for distances of 1/%v", kernel, gamma, unit)
 		}
 	}
 }
