@@ -12,8 +12,7 @@
 //	o0.1, o0.5, o2     learner online (logistic regression) at three rates
 //	n512, n2048        nearest neighbours among the newest 512 and 2,048 examples
 //	last, base         the previous label; the class rates so far
-//	dsg                learner dsg: a kernel SVM in random features of a Laplacian kernel, on a
-//	                   sample of all examples
+//	dsg                learner dsg: a kernel SVM in random features, on a sample of all examples
 //
 // An expert implements the interface expert and has a line in newExperts. m keeps all its
 // kernel values (window) up to 2,048 examples, and is learner scs from then on. At 64

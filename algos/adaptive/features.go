@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"context"
+	"maps"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/tsgs3vm"
@@ -19,6 +20,7 @@ type randomFeatures struct {
 	*panel
 	l         algos.Learner // nil: not started
 	transform *prep.Transform
+	laplacian bool              // the kernel; otherwise RBF
 	begun     int               // number of examples it started with
 	pending   []*stream.Example // since the last step
 
@@ -93,16 +95,20 @@ func (e *randomFeatures) start(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
+	by := newScaling(xs, t, target{}, e.env.Seed).weighted(xs, target{}, e.env.Seed).orLaplacian(target{}, e.env.Seed)
+	e.transform, e.laplacian, e.begun, e.pending = by.transform, by.choice.gamma < 0, n, nil
 	if err := e.fresh(); err != nil {
 		return err
 	}
-	t = newScaling(xs, t, target{}, e.env.Seed).weighted(xs, target{}, e.env.Seed).transform
-	e.transform, e.begun, e.pending = t, n, nil
 	return e.feed(ctx, xs)
 }
 
 func (e *randomFeatures) fresh() (err error) {
-	e.l, err = tsgs3vm.DSG.New(algos.Env{Seed: e.env.Seed, Log: e.env.Log}, e.sizes.dsg)
+	o := maps.Clone(e.sizes.dsg)
+	if e.laplacian {
+		o["kernel"] = "laplacian"
+	}
+	e.l, err = tsgs3vm.DSG.New(algos.Env{Seed: e.env.Seed, Log: e.env.Log}, o)
 	return err
 }
 
@@ -134,6 +140,7 @@ func (e *randomFeatures) fields(f *state.Fields) {
 	if !there || f.Err() != nil {
 		return
 	}
+	f.Bool("laplacian", &e.laplacian)
 	if f.Decoding() {
 		e.transform = new(prep.Transform)
 		f.Fail("learner", e.fresh())

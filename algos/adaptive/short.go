@@ -12,5 +12,5 @@ var Short = algos.Define(Spec.SpecInfo, nil, func(env algos.Env, o options) (alg
 var short = sizes{
 	first: 16, large: 96, whole: 160, settled: 224, held: 96, windows: [...]int{16, 32, 48, 80},
 	features: [...]int{40, 160},
-	scs:      map[string]string{"initial": "32", "max_sample": "128"}, dsg: map[string]string{"features": "64", "kernel": "laplacian", "labels": "128", "tuning": "64"},
+	scs:      map[string]string{"initial": "32", "max_sample": "128"}, dsg: map[string]string{"features": "64", "labels": "128", "tuning": "64"},
 }
