@@ -9,6 +9,8 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/rff"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -205,6 +207,17 @@ func TestGrownLaplacian(t *testing.T) {
 	}
 	if wrong > 20 { // of an RBF kernel 30
 		t.Errorf("%d of 400 wrong", wrong)
+	}
+	for _, steps := range []bool{false, true} { // the random features are of the kernel chosen
+		l := newPanel(t, nil)
+		followed(t, l, sums(600, false, steps), func() int { return 100 })
+		for _, e := range l.experts {
+			if e, ok := e.expert.(*randomFeatures); ok {
+				if kind := e.l.Model().(*rffmodel.Model).Feats.Kind(); (kind == rff.Laplacian) != steps {
+					t.Errorf("steps %v: features of kernel %s", steps, kind)
+				}
+			}
+		}
 	}
 }
 
