@@ -79,9 +79,9 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-// Infer returns the schema of events. It depends on the set of events and on the
-// specification, not on the order of their fields. Of the order of the events, it depends only
-// whether whole numbers are names, if they tell more of the labels than their size does, or ids. It is an error if there are more than MaxFields fields, or if they give no feature.
+// Infer returns the schema of events. It depends on the set of events and on the specification.
+// Of the order of the events, only whether whole numbers are names or ids depends. It is an error
+// if there are more than MaxFields fields, or if they give no feature.
 func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
