@@ -224,6 +224,11 @@ func (e *encoder) value(i int, f *Field, c *Cell) *FieldError {
 		}
 		e.words(f, c.Text)
 	case Array:
+		if c.Kind == Text && f.Split != "" {
+			from := len(e.row.Items)
+			e.row.Items = appendNumbers(e.row.Items, c.Text, f.Split)
+			c = &Cell{Kind: List, From: int32(from), To: int32(len(e.row.Items))}
+		}
 		return e.array(i, f, c)
 	case Length:
 		v := c.Num

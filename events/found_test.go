@@ -416,6 +416,70 @@ func TestCentered(t *testing.T) {
 	}
 }
 
+// TestNumberLists: numbers in a text are as those in a list are; names that hold numbers stay names.
+func TestNumberLists(t *testing.T) {
+	a, b := func(i int) float64 { return float64(i*7919%1000) / 100 }, func(i int) float64 { return float64(i*i%977) - 300 }
+	pair := func(format string) func(i int) string {
+		return func(i int) string { return fmt.Sprintf(format, a(i), b(i)) }
+	}
+	for name, tt := range map[string]struct {
+		of    func(i int) string
+		split string // of an array; empty is another type
+	}{
+		"comma":    {pair("%.2f,%g"), ","},
+		"brackets": {pair("[%.2f, %g]"), ","},
+		"braces":   {pair(" {%.2f;%g}"), ";"},
+		"bar":      {pair("%.2f|%g"), "|"},
+		"point":    {pair("SRID=4326;POINT(%.2f  %g)"), " "},
+		"size":     {pair("%.2f x %g"), "x"},
+		"pressure": {pair("%.2f/%g"), "/"},
+		"missing": {func(i int) string {
+			if i%3 == 0 {
+				return []string{"", "n/a", "?"}[i%9/3]
+			}
+			return pair("%.2f,%g")(i)
+		}, ","},
+		"one":     {func(i int) string { return fmt.Sprintf("[%.2f]", a(i)) }, ""},
+		"lengths": {func(i int) string { return "1.5" + strings.Repeat(fmt.Sprintf(",%g", a(i)), i%3) }, ""},
+		"few":     {func(i int) string { return pair("%.2f,%g")(i % 40) }, ""},
+		"a word":  {pair("%.2f,%gm"), ""},
+		"an id":   {func(i int) string { return fmt.Sprintf("2026/%d", 5000+i) }, ""},
+		"codes":   {func(i int) string { return fmt.Sprintf("%04d/%02d", i*7919%1000, i%89) }, ""},
+		"decimal": {func(i int) string { return strings.Replace(fmt.Sprintf("%.2f", a(i)), ".", ",", 1) }, ""},
+		"a phone": {func(i int) string { return fmt.Sprintf("0%d %d", 30+i%50, 100000+i*i*7919%899981) }, ""},
+		"a card": {func(i int) string {
+			return fmt.Sprintf("%d %d %d", 1000+i*7919%8999, 1000+i*i*31%8999, 1000+i*i*7%8999)
+		}, ""},
+		"addresses": {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i%200, i*7919%251) }, ""},
+	} {
+		s, list := inferred(t, 1000, "v", func(i int) Cell { return text(tt.of(i)) })
+		if f := &s.Fields[0]; (f.Type == Array) != (tt.split != "") || f.Type == Array && (f.Split != tt.split || len(f.Means) != 2) {
+			t.Errorf("%s: %s, split %q, %d numbers", name, f.Type, f.Split, len(f.Means))
+			continue
+		}
+		if tt.split == "" {
+			continue
+		}
+		same, _ := inferred(t, 1000, "v", func(i int) Cell { return Cell{Kind: Null} })
+		same.Fields[0] = s.Fields[0]
+		if same.Fields[0].Split = ""; same.place() != nil {
+			t.Fatal(name)
+		}
+		for i, e := range list {
+			x, err := s.Encode(row(s, e), nil)
+			r := row(same, e)
+			if r.Cells[0] = (Cell{Kind: List, From: int32(len(r.Items)), To: int32(len(r.Items) + 2)}); name == "missing" && i%3 == 0 {
+				r.Cells[0] = Cell{Kind: Null}
+			}
+			r.Items = append(r.Items, num(math.Round(a(i)*100)/100), num(b(i)))
+			want, err2 := same.Encode(r, nil)
+			if err != nil || err2 != nil || !slices.Equal(x.Val, want.Val) {
+				t.Fatalf("%s: %q is %v (%v), want %v (%v)", name, e[0].Cell.Text, x.Val, err, want.Val, err2)
+			}
+		}
+	}
+}
+
 // TestSplit: lists in a text are as lists are; texts with separators that are no lists stay as they are.
 func TestSplit(t *testing.T) {
 	genres := []string{"action", "comedy", "drama", "film noir", "war", "western"}

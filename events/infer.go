@@ -278,7 +278,12 @@ func (c *column) text(f *Field) {
 		f.Type = HashedText
 		return
 	}
-	if !c.split(f) {
+	nulls, none := c.nulls()
+	switch {
+	case c.split(f):
+	case c.numberLists(f, c.n-none):
+		f.Nulls = nulls
+	default:
 		c.category(f, c.kinds[Text])
 	}
 }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -38,7 +39,7 @@ func (c *column) list(f *Field) {
 			all++
 		}
 	}
-	length, one := c.length()
+	length, one := c.length(c.n)
 	switch {
 	case all == 0:
 		f.Note = "its lists are empty"
@@ -62,8 +63,75 @@ func (c *column) list(f *Field) {
 	}
 }
 
-// length returns the length that nearly all lists have.
-func (c *column) length() (n int, ok bool) {
+// numberLists reports whether nearly all of n texts are lists of numbers, all of one length, such
+// as 48.85,2.35 or [0.1, 0.2], and sets their separator. Those that recur are names, and so are
+// those with a code or an id among the numbers.
+func (c *column) numberLists(f *Field, n int) bool {
+	if float64(len(c.texts)) <= distinctIDs*float64(n) && c.hashes(n) == 0 {
+		return false
+	}
+	for _, sep := range []string{",", ";", "|", "/", "x", " "} {
+		rows := c.parseLists(sep)
+		length, ok := c.length(n)
+		if ok = ok && length > 1 && length <= MaxArray && !c.codes(length, rows); ok {
+			f.Type, f.Split, f.Note = Array, sep, "its texts are lists of numbers"
+		}
+		if c.lists = nil; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// parseLists adds the texts that are lists of numbers to c.lists, and returns their events. Whole
+// numbers with blanks between them are a card's or a telephone's.
+func (c *column) parseLists(sep string) (rows []int) {
+	for i := range c.all {
+		l := appendNumbers(nil, c.all[i].Text, sep)
+		if (sep != " " || bytes.ContainsAny(c.all[i].Text, ".([{")) && !slices.ContainsFunc(l, func(item Cell) bool { _, ok := decimal(item.Text); return !ok }) {
+			c.lists, rows = append(c.lists, l), append(rows, c.rows[i])
+		}
+	}
+	return rows
+}
+
+// codes reports whether there are ids or codes among the numbers of lists, of the events rows.
+func (c *column) codes(length int, rows []int) bool {
+	for k := range length {
+		item := &column{targets: c.targets}
+		for i, l := range c.lists {
+			if len(l) == length {
+				item.add(rows[i], &NamedCell{Cell: l[k]})
+			}
+		}
+		var f Field
+		if item.choose(&f); f.Type == Ignore || 100*item.zeros >= item.n {
+			return true
+		}
+	}
+	return false
+}
+
+// appendNumbers appends the items of a list of numbers in a text to dst. There may be brackets
+// around them, and a word before these: POINT(2.35 48.85). An empty item is null.
+func appendNumbers(dst []Cell, text []byte, sep string) []Cell {
+	text = bytes.TrimSpace(text)
+	if n := len(text); n > 0 && bytes.IndexByte([]byte(")]}"), text[n-1]) >= 0 {
+		text = text[bytes.IndexAny(text, "([{")+1 : n-1]
+	}
+	for item := range bytes.SplitSeq(text, []byte(sep)) {
+		switch item = bytes.TrimSpace(item); {
+		case len(item) > 0:
+			dst = append(dst, Cell{Kind: Text, Text: item})
+		case sep != " ":
+			dst = append(dst, Cell{Kind: Null})
+		}
+	}
+	return dst
+}
+
+// length returns the length that nearly all of that many lists have.
+func (c *column) length(all int) (n int, ok bool) {
 	lengths := map[int]int{}
 	for _, l := range c.lists {
 		lengths[len(l)]++
@@ -74,11 +142,14 @@ func (c *column) length() (n int, ok bool) {
 			n, best = k, lengths[k]
 		}
 	}
-	return n, c.mostly(best)
+	return n, nearly(best, all)
 }
 
 func (c *column) array(f *Field, events int) {
-	length, _ := c.length()
+	if f.Split != "" {
+		c.parseLists(f.Split)
+	}
+	length, _ := c.length(c.n)
 	length = min(length, MaxArray)
 	vs := make([][]float64, length)
 	f.MissingIndicator = make([]bool, length)

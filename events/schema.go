@@ -56,7 +56,7 @@ type Field struct {
 	// that the part before the first Before.
 	Before string `json:"before,omitempty" yaml:"before,omitempty"`
 	After  string `json:"after,omitempty" yaml:"after,omitempty"`
-	// Split, of tags, is what separates them in a text.
+	// Split, of tags or an array, is what separates the items of a list in a text.
 	Split string `json:"split,omitempty" yaml:"split,omitempty"`
 	// Clip, if not empty, holds the bounds of a number, before Transform.
 	Clip []float64 `json:"clip,omitempty" yaml:"clip,omitempty,flow"`
@@ -391,10 +391,10 @@ func (f *Field) check() error {
 		return nil
 	}
 	err := errors.Join(
-		of(f.Nulls != nil, "nulls", Numeric, Timestamp),
+		of(f.Nulls != nil, "nulls", Numeric, Timestamp, Array),
 		of(f.Transform != "", "transform", Numeric, Array, Summary),
 		of(f.Clip != nil, "clip", Numeric, Array, Summary),
-		of(f.Split != "", "split", Tags), of(f.Before != "", "before", Categorical), of(f.After != "", "after", Categorical),
+		of(f.Split != "", "split", Tags, Array), of(f.Before != "", "before", Categorical), of(f.After != "", "after", Categorical),
 		of(f.Max != 0, "max", Categorical, Tags), of(f.MinCount != 0, "min-count", Categorical, Tags),
 		of(f.Hash != 0, "hash", Categorical, Tags, HashedText),
 		of(f.Unit != "", "unit", Timestamp, Numeric), of(f.Comma != "", "comma", Numeric),

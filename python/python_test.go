@@ -381,6 +381,9 @@ var schemas = []struct{ name, schema string }{
 		{"name":"s","type":"time","order":"mdy","parts":["hour","age"],"centered":true,"means":[-9570.5],"gaps":[true]},
 		{"name":"w","type":"length","centered":true,"means":[2.5],"gaps":[true]},
 		{"name":"w.n","type":"summary","centered":true,"means":[1,2,3,4],"gaps":[true]}]}`},
+	{"lists in texts", `{"label":"y","fields":[
+		{"name":"v3","type":"array","split":",","nulls":["?"],"means":[1,2.5],"gaps":[false,true]},
+		{"name":"v4","type":"array","split":" ","means":[1,2,3],"gaps":[true,false,false]}]}`},
 	{"root", `{"root":"payload.after","label":"y","fields":[
 		{"name":"a","type":"numeric","means":[1.5],"gaps":[true]},
 		{"name":"c","type":"categorical","categories":["DE","FR"],"gaps":[false]}]}`},
@@ -412,6 +415,8 @@ var values = map[string][]string{
 	"t3":      {"20513", "-400.75", "1e9"},
 	"u":       {`"x@a.com"`, `"x@y@b"`, `"c"`, `"@"`, "5", "null", `"x@"`},
 	"v":       {`"ab-1"`, `"ab"`, `"-1"`, `"é-x-y"`, "-5"},
+	"v3":      {`"1,2"`, `" [ 1.5 , -2e3 ]"`, `"POINT(1,2)"`, `"1,"`, `","`, `"1,2,3"`, `"1,x"`, `""`, `"?"`, `"(1,2"`, `"((1,2)"`, `")"`, `"1,2)"`, `"1,1e300"`, `[1,"2"]`, "[null,2]", "1", "null"},
+	"v4":      {`"1 2 3"`, `" 1  2\t 3 "`, `"{1 2 3}"`, `"1 2"`, `""`, `"[1 2 [3]"`, "[1,2,3]", "null"},
 	"v2":      {`"x|y z"`, `" x | q||"`, `""`, `["x","y z|x"]`, `"x"`, "5", "null", `"|"`},
 	"w":       {`[{"n":1,"o":{"c":"x"}},{"n":2.5,"o":{"c":"z"}},{"o":{}}]`, `[]`, `[{"n":"7"}]`, `[{"n":null}]`, `[{"n":[1]}]`, `[1,2]`, `[{"n":1e300}]`, "null", "3", "true", `[{"n":-1,"o.c":"y"},{"n":3}]`, `[{"z":1}]`, `{"n":[1,2,null]}`, `{"n":[]}`, `[{"n":3e38},{"n":3e38}]`, `"x"`, `[{"n":2,"o":{"c":1}},{"n":3,"o":{"c":"2"}}]`, `[{"n":[{"q":1}],"o":[{"c":1}]}]`},
 	"w.n":     {"[1,2]", "[null]"},

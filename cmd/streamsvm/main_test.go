@@ -330,3 +330,19 @@ func TestGenerateIsSeeded(t *testing.T) {
 		}
 	}
 }
+
+// TestSchemaInfer: it says why a field has its type, also that it is ignored.
+func TestSchemaInfer(t *testing.T) {
+	var b strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&b, `{"order":%d,"at":"%d.25,%d","note":null,"late":%t}`+"\n", 7000+i, i*37%100, i*i%89, i%3 == 0)
+	}
+	file := filepath.Join(t.TempDir(), "orders.jsonl")
+	write(t, file, b.String())
+	out := must(t, "schema", "infer", file, "--label", "late")
+	for _, line := range []string{"at: {type: array, split: ','} # its texts are lists of numbers", "note: ignore # it is always null", "order: ignore # it looks like an id: whole numbers that are all different"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("%q is not in\n%s", line, out)
+		}
+	}
+}

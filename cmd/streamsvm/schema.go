@@ -105,44 +105,40 @@ func (s *schema) open(ctx context.Context) (stream.Source, error) {
 }
 
 // discover infers the format of the records.
-func (s *schema) discover(ctx context.Context) (codec.Codec, codec.Options, error) {
+func (s *schema) discover(ctx context.Context) (codec.Codec, codec.Options, *events.Schema, error) {
 	name, opts, err := s.resolve(s.c, algos.Task(s.task), s.c.Args...)
 	if err != nil {
-		return nil, opts, err
+		return nil, opts, nil, err
 	}
 	opts.Unlabelled = true
 	d, err := codec.NewDiscovery(name, opts)
 	if err != nil {
-		return nil, opts, s.c.Bad("events", err)
+		return nil, opts, nil, s.c.Bad("events", err)
 	}
 	src, err := s.open(ctx)
 	if err != nil {
-		return nil, opts, kafkaError(err)
+		return nil, opts, nil, kafkaError(err)
 	}
 	defer src.Close()
 	recs, o, err := trainer.Discover(ctx, src, d, "")
 	switch {
 	case err != nil:
-		return nil, o, cli.Fail(cli.Data, err)
+		return nil, o, nil, cli.Fail(cli.Data, err)
 	case len(recs) == 0:
-		return nil, o, cli.Failf(cli.Data, "there are no records to infer the fields from")
+		return nil, o, nil, cli.Failf(cli.Data, "there are no records to infer the fields from")
 	}
 	c, err := d.Codec(o)
-	return c, o, err
+	return c, o, d.Schema(), err
 }
 
 func (s *schema) infer(ctx context.Context) error {
-	_, o, err := s.discover(ctx)
+	_, o, schema, err := s.discover(ctx)
 	if err != nil {
 		return err
 	}
-	if o.Schema == "" {
+	if schema == nil {
 		fmt.Fprintf(s.c.Out, "# The records are vectors. Labels: %s.\nevents: vectors\n", o.Labels)
 		return nil
-	}
-	schema, err := events.Parse(o.Schema)
-	if err != nil {
-		return err
 	}
 	text, err := schema.Spec()
 	if err != nil {
@@ -157,7 +153,7 @@ func (s *schema) infer(ctx context.Context) error {
 
 // check reads records, and prints statistics of their fields and what cannot be used.
 func (s *schema) check(ctx context.Context) error {
-	c, _, err := s.discover(ctx)
+	c, _, _, err := s.discover(ctx)
 	if err != nil {
 		return err
 	}

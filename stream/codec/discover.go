@@ -47,6 +47,7 @@ type Discovery struct {
 	minus, plus bool
 	events      [][]events.NamedCell
 	values      [][]byte // of events
+	schema      *events.Schema // that Decide has inferred
 	labels      labelSet
 	counted     bool   // labels includes the labels of events
 	label       string // the field of the label, in records after the sample
@@ -418,7 +419,7 @@ func (d *Discovery) Decide() (Options, error) {
 			return o, err
 		}
 		if err == nil && (sure || d.better(s.String())) {
-			o.Schema = s.String()
+			o.Schema, d.schema = s.String(), s
 		}
 	}
 	if o.Schema == "" && o.ID != "" && d.plain > 0 && d.ids == 0 {
@@ -439,6 +440,9 @@ func (d *Discovery) Decide() (Options, error) {
 	}
 	return o, nil
 }
+
+// Schema returns the schema that Decide has inferred, with notes; nil if there is none.
+func (d *Discovery) Schema() *events.Schema { return d.schema }
 
 // better reports whether clearly more records (more than a few bad ones) can be read as
 // events of the schema than as vectors.

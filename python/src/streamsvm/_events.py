@@ -120,6 +120,15 @@ def _decimal(text: str) -> float | None:
     return float(text) if len(text) <= 64 and _DECIMAL.fullmatch(text) else None
 
 
+def _numbers(text: str, sep: str) -> list[str | None]:
+    """The numbers of a list in a text, perhaps with brackets around it."""
+    text = text.strip()
+    if text.endswith((")", "]", "}")):
+        text = re.sub(r"^[^(\[{]*[(\[{]", "", text[:-1])
+    items = (item.strip() or None for item in text.split(sep))
+    return [item for item in items if item or sep != " "]
+
+
 def _amount(text: str, unit: str, comma: str) -> float | None:
     """The number in a text, with its unit or none, and separators."""
     if not (unit or comma) or len(text.encode(errors="replace")) > 64:
@@ -483,6 +492,8 @@ class _Field:
         invalid: list[int] = []
         for row, c in zip(rows, cells):
             try:
+                if isinstance(c, str) and self.split:
+                    c = _numbers(c, self.split)
                 if not isinstance(c, (list, tuple, np.ndarray)):
                     raise _Wrong("")
                 if len(c) != items:
