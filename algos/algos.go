@@ -184,7 +184,7 @@ type Publisher interface {
 
 // EarlyAfter returns the number of examples after which a version can be due early, if one is
 // due after each every examples anyway; further ones follow at multiples of it.
-func EarlyAfter(every uint64) uint64 { return min(max(every/10, 64), 250) }
+func EarlyAfter(every uint64) uint64 { return min(max(every/10, 16), 64) }
 
 // A DriftReporter is a learner that detects drift and cuts its sample at change points.
 type DriftReporter interface {

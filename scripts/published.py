@@ -14,7 +14,7 @@ Then it says for each stream and N how adaptive compares with the best single le
 each of the three, on the records that all learners have predicted: better, within .005 in
 accuracy and AUC and 2 % in log loss, or not. With fewer than ten intervals, marked °, the
 bounds are .01 and 4 %. The default learner's versions are more than the intervals: after a
-change it publishes early, up to ten times an interval. The base rate is the log loss of
+change it publishes early, up to twenty times an interval. The base rate is the log loss of
 predicting the share of positive labels so far.
 
 The constants of adaptive were chosen on the streams of DEVELOPMENT; those of SHOWING were

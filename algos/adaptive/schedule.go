@@ -10,6 +10,7 @@ import (
 const (
 	defaultEvery = 2500 // examples between versions, if the trainer does not say
 	firstVersion = 64
+	earlyMost    = 20 // early versions in an interval, in the long run
 )
 
 // schedule says when versions begin. The learner must be a function of the stream, so these are
@@ -18,8 +19,8 @@ const (
 //
 // After a change, the latest version is wrong for the rest of its life. So a version begins early
 // if there has been a change point since the latest one, and again when the sample that the
-// change has left is twice as large. In the long run there are at most ten early versions an
-// interval: each takes a tenth of it from what has been saved, at most a whole one.
+// change has left is twice as large. In the long run there are at most twenty early versions an
+// interval: each takes a twentieth of it from what has been saved, at most a whole one.
 type schedule struct {
 	every uint64
 	began uint64 // examples when the latest version began; 0: none yet
@@ -52,7 +53,7 @@ func (s *schedule) due(examples uint64, c changes) bool {
 		return false
 	}
 	changed := c.cuts != s.cuts || c.cuts > 0 && examples-c.before >= 2*(s.began-c.before)
-	if examples >= s.next || changed && s.savedBy(examples) >= s.every/10 {
+	if examples >= s.next || changed && s.savedBy(examples) >= s.every/earlyMost {
 		return true
 	}
 	s.plan(examples)
@@ -69,7 +70,7 @@ func (s *schedule) begin(examples uint64, c changes) {
 	s.saved = s.savedBy(examples)
 	if examples < s.next {
 		s.early++
-		s.saved -= s.every / 10
+		s.saved -= s.every / earlyMost
 	}
 	s.began, s.next, s.cuts = examples, min(2*examples, examples-examples%s.every+s.every), c.cuts
 	s.plan(examples)

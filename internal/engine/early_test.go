@@ -40,7 +40,7 @@ func TestEarlyVersions(t *testing.T) {
 	learner := newEngine(t, cfg)
 	var looks []int
 	for i := range items {
-		if i%int(algos.EarlyAfter(every)) == 0 {
+		if i%every%int(algos.EarlyAfter(every)) == 0 {
 			if settle(t, learner); learner.early() {
 				looks = append(looks, i)
 			}
