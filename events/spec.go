@@ -49,6 +49,7 @@ func (s *Schema) Spec() ([]byte, error) {
 	if err := doc.Encode(s); err != nil {
 		return nil, err
 	}
+	doc.Style = 0 // not a line in braces, as an empty mapping is
 	fields := &yaml.Node{Kind: yaml.MappingNode}
 	for i := range s.Fields {
 		f := s.Fields[i]

@@ -339,6 +339,14 @@ func TestSchemaInfer(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "orders.jsonl")
 	write(t, file, b.String())
+	for _, wrong := range [][]string{{"--label", "latte"}, nil, {"--label", "latte", "--task", "regress"}} {
+		if code, _, msg := streamsvm(t.Context(), append([]string{"schema", "infer", file}, wrong...)...); code != int(cli.Data) || !strings.Contains(msg, "name it with --label; fields with few values are late (false, true)") {
+			t.Errorf("%v: exit code %d, %s", wrong, code, msg)
+		}
+	}
+	if out := must(t, "schema", "infer", file, "--labels", "no,yes"); !strings.HasPrefix(out, "# labels: no,yes\n# 3 features\nfeatures:\n    at: {type: array") {
+		t.Errorf("labels that come later: %s", out)
+	}
 	out := must(t, "schema", "infer", file, "--label", "late")
 	for _, line := range []string{"at: {type: array, split: ','} # its texts are lists of numbers", "note: ignore # it is always null", "order: ignore # it looks like an id: whole numbers that are all different"} {
 		if !strings.Contains(out, line) {

@@ -110,7 +110,8 @@ func (s *schema) discover(ctx context.Context) (codec.Codec, codec.Options, *eve
 	if err != nil {
 		return nil, opts, nil, err
 	}
-	opts.Unlabelled = true
+	// Labels that come later are not in the records.
+	opts.Unlabelled = opts.Labels != codec.Auto || s.task == string(algos.Regress) && opts.Label == ""
 	d, err := codec.NewDiscovery(name, opts)
 	if err != nil {
 		return nil, opts, nil, s.c.Bad("events", err)
