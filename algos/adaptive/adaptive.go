@@ -67,6 +67,7 @@ type Learner struct {
 	version     *ensemble           // the latest version, without terms; nil before the first
 	place       []int               // member of version for each expert; -1 if it was missing
 	common      *common             // computations shared between classes; may be nil
+	shared      *schedule           // of versions, of one of several classes
 	maxWeight   float64             // largest weight of an example; 0 while all were 1
 	meanWeights [2]balance          // mean example weight of each class, −1 first
 	pending     []pendingPrediction // in the order of arrival
@@ -78,7 +79,7 @@ type Learner struct {
 	buffers     [][]float32   // reused for the inputs of a batch
 	phis        []float32     // reused for the random features of a batch
 	scores      [][]score     // by example of the batch, then expert
-	aged        [][]score     // likewise, by the experts of the latest version
+	aged        []aged        // by example of the batch; nil if none was predicted now
 	predictions []*prediction // for each example of the batch, made now or on arrival
 	judged      []judgement
 }
@@ -223,7 +224,7 @@ func (l *Learner) mix(dst []float64) {
 				p.f = l.mixer.predict(lane)[0] + j.shift
 			}
 			// Importance weights are for the experts only: log odds describe the unweighted stream.
-			l.mixer.learn(lane, p.agedScores(), positive(x), j.count)
+			l.mixer.learn(lane, p.aged.lane(), positive(x), j.count, p.aged.stands)
 		case l.numbers == nil:
 			l.log = append(l.log, record{slices.Clone(p.scores), p.aged, positive(x), j.weight})
 		}

@@ -3,7 +3,6 @@ package adaptive
 import (
 	"context"
 
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -29,7 +28,7 @@ func (l *Learner) predictAndLearn(ctx context.Context, dst []float64, xs []*stre
 		switch {
 		case i == 1:
 			if fresh {
-				l.aged = l.versionScores(samplers.Vecs(xs), l.common.inputsOf(l.version, seen, len(xs)))
+				l.aged = l.agedScores(xs, seen)
 			}
 			return nil
 		case l.numbers != nil || widens:

@@ -34,9 +34,10 @@ var (
 
 // record holds the scores of an example that a head has learned from and the mixer has not.
 type record struct {
-	scores, aged []score
-	y            int
-	weight       float64
+	scores []score
+	aged   aged
+	y      int
+	weight float64
 }
 
 // maxBatch limits the examples that the heads learn from before the mixer does.
@@ -106,9 +107,9 @@ func (c *classes) learn(ctx context.Context, xs []*stream.Example) error {
 
 func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
 	ctx = context.WithoutCancel(ctx)
-	lanes, p := len(c.heads), c.mixer.published
+	lanes, p, first := len(c.heads), c.mixer.published, c.heads[0]
 	for len(xs) > 0 {
-		seen := c.heads[0].detector.Seen()
+		seen := first.detector.Seen()
 		n := 0
 		var known []*stream.Example
 		for n < min(len(xs), maxBatch) && seen+uint64(len(known)) < p.look {
@@ -129,9 +130,12 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 				continue
 			}
 			scores := c.scores(func(h *Learner) []score { return h.log[i].scores })
-			aged := c.scores(func(h *Learner) []score { return h.log[i].aged })
+			var old [][]score
+			if first.log[i].aged.scores != nil {
+				old = c.scores(func(h *Learner) []score { return h.log[i].aged.scores })
+			}
 			copy(dst[at*lanes:], c.mixer.predict(scores))
-			c.mixer.learn(scores, aged, int(x.Y), c.heads[0].log[i].weight)
+			c.mixer.learn(scores, old, int(x.Y), first.log[i].weight, first.log[i].aged.stands)
 			i++
 		}
 		for _, h := range c.heads {
@@ -142,13 +146,13 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 			for k, h := range c.heads {
 				var other *ensemble
 				if k > 0 && h.common != nil {
-					other = c.heads[0].version
+					other = first.version
 				}
 				if err := h.makeVersion(other); err != nil {
 					return 0, 0, err
 				}
 			}
-			p.startVersion(seen, c.changes(), c.mixer.calibrators, c.mixer.stack, nil, c.center(), c.heads[0].place)
+			p.startVersion(seen, c.changes(), c.mixer.calibrators, c.mixer.stack, nil, c.center(), first.place)
 		}
 	}
 	return learned, learned, nil
@@ -160,6 +164,7 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 func (c *classes) share(xs []*stream.Example) error {
 	first := c.heads[0]
 	for _, h := range c.heads {
+		h.shared = &c.mixer.published.schedule
 		if h.common = nil; len(first.pending) == 0 && h.detector.Seen() == first.detector.Seen() {
 			h.common = &c.common
 		}

@@ -2,7 +2,6 @@ package adaptive
 
 import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -53,7 +52,8 @@ func (c *common) prepare(h *Learner, xs []*stream.Example) error {
 		part = part[n:]
 	}
 	if c.of != nil {
-		c.aged = c.of.inputsOf(samplers.Vecs(xs))
+		some, _ := h.shared.judges(xs, seen)
+		c.aged = c.of.inputsOf(some)
 	}
 	return nil
 }
@@ -82,9 +82,10 @@ func (c *common) input(seen uint64) (in input, known bool) {
 	return c.batch[seen-c.seen], true
 }
 
-// inputsOf returns the inputs of version m for n examples from number seen; nil if unknown.
+// inputsOf returns the inputs of version m for the first n examples from number seen that judge
+// it; nil if unknown.
 func (c *common) inputsOf(m *ensemble, seen uint64, n int) *inputBatch {
-	if c == nil || c.of == nil || m == nil || m.inputs != c.of.inputs || seen != c.seen || n != len(c.batch) {
+	if c == nil || c.of == nil || m == nil || m.inputs != c.of.inputs || seen != c.seen || n != len(c.aged.xs) {
 		return nil
 	}
 	return c.aged

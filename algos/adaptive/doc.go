@@ -60,9 +60,9 @@
 //
 // A subscriber predicts with a version that grows older, and the expert that is best for the
 // next example is often not the best one 1,000 examples later. So published keeps the experts
-// of the latest version and scores the following examples with them. From these scores it
-// learns the effect of age on each expert's log odds (shrinker), and weights. Eight rules
-// propose weights: the stack for the next example, fixed share, the best expert, a stack
+// of the latest version and scores the following examples with them; of those after the first
+// 512, as few as one in eight (schedule.judges). From these scores it learns the effect of age
+// on each expert's log odds (shrinker), and weights. Eight rules propose weights: the stack for the next example, fixed share, the best expert, a stack
 // learned at age, the mean of the slow experts, and three single experts. Proposals are frozen
 // with each version, judged by the log loss during its life, and mixed by a Hedge that counts
 // a version as 250 examples. The distance from the class rates is capped, by caps that are

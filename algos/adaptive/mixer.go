@@ -45,9 +45,9 @@ func (m *mixer) predict(scores [][]score) []float64 {
 	return m.f
 }
 
-// learn updates weights and calibrations with an example. scores are the experts' scores, aged
-// those of the latest version.
-func (m *mixer) learn(scores, aged [][]score, y int, weight float64) {
+// learn updates weights and calibrations with an example. scores are the experts' scores, old
+// those of the latest version, for which the example stands for a number of examples.
+func (m *mixer) learn(scores, old [][]score, y int, weight, stands float64) {
 	x := logOddsOf(m.x, scores, m.calibrators)
 	m.stack.learn(x, y, weight)
 	if len(x) == 1 {
@@ -58,7 +58,7 @@ func (m *mixer) learn(scores, aged [][]score, y int, weight float64) {
 		m.shares.learn(m.likely, weight)
 	}
 	learnCalibrations(m.calibrators, scores, y, ownForget, weight, m.f)
-	m.published.learn(aged, y, weight)
+	m.published.learn(old, y, weight*stands)
 	learnCalibrations(m.published.calibrators, scores, y, nextForget, weight, m.f)
 }
 

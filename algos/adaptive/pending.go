@@ -12,19 +12,11 @@ import (
 // prediction holds the experts' predictions for an example.
 type prediction struct {
 	scores []score
-	aged   []score // of the latest version's experts; nil if there was no version
+	aged   aged
 	f      float64 // the learner's log odds, or number
 	// generation identifies the growing SVM that predicted: 0 if there was none, else one
 	// plus the number of cuts.
 	generation uint64
-}
-
-// agedScores returns the scores of the latest version as one lane.
-func (p *prediction) agedScores() [][]score {
-	if p.aged == nil {
-		return nil
-	}
-	return [][]score{p.aged}
 }
 
 // pendingPrediction is the prediction for an example that waits for its label.
@@ -59,8 +51,8 @@ func (l *Learner) PredictPending(x *stream.Example) float64 {
 	case l.numbers != nil:
 		p.f = l.numbers.predict(p.scores)
 	}
-	if aged := l.versionScores([]stream.Vec{x.X}, nil); aged != nil {
-		p.aged = aged[0]
+	if list := l.versionScores([]stream.Vec{x.X}, nil); list != nil {
+		p.aged = aged{list[0], 1}
 	}
 	l.pending = append(l.pending, pendingPrediction{x.Seq, p})
 	return p.f
@@ -116,13 +108,13 @@ func (l *Learner) pendingFields(f *state.Fields) {
 	for i := range l.pending {
 		p := &l.pending[i]
 		seqs, generations = append(seqs, p.seq), append(generations, p.generation)
-		aged, there := p.aged, 1.0
-		if aged == nil {
-			aged, there = make([]score, n), 0
+		old, there := p.aged.scores, 1.0
+		if old == nil {
+			old, there = make([]score, n), 0
 		}
 		numbers = append(numbers, p.f, there)
 		put(p.scores)
-		put(aged)
+		put(old)
 	}
 	f.Uint64s("pending", &seqs)
 	f.Uint64s("machines", &generations)
@@ -154,7 +146,7 @@ func (l *Learner) pendingFields(f *state.Fields) {
 		at := numbers[each*i:]
 		p := pendingPrediction{seq, prediction{scores: get(at[2:]), f: at[0], generation: generations[i]}}
 		if at[1] != 0 {
-			p.aged = get(at[2+2*n:])
+			p.aged = aged{get(at[2+2*n:]), 1}
 		}
 		l.pending = append(l.pending, p)
 	}

@@ -143,9 +143,9 @@ func (m *numbers) predictions(scores []score) {
 	}
 }
 
-// learn updates the weights with label y. scores are the experts' predictions, aged those of the
-// latest version's, nil if there are none. The first label changes nothing.
-func (m *numbers) learn(scores, aged []score, y, weight float64) {
+// learn updates the weights with label y. scores are the experts' predictions, old those of the
+// latest version's. The first label changes nothing.
+func (m *numbers) learn(scores []score, old aged, y, weight float64) {
 	if m.labels.n == 0 {
 		return
 	}
@@ -153,9 +153,9 @@ func (m *numbers) learn(scores, aged []score, y, weight float64) {
 	judge(m.rules, m.f, m.own(), y, weight)
 	m.share.learn(m.f, y, weight)
 	m.stack.learn(m.f, y, weight)
-	if aged != nil && m.began > 0 {
-		m.predictions(aged)
-		weight *= min(1, effective/m.life())
+	if old.scores != nil && m.began > 0 {
+		m.predictions(old.scores)
+		weight *= old.stands * min(1, effective/m.life())
 		judge(m.hedge, m.f, m.frozen, y, weight*hedgeRate)
 		m.agedShare.learn(m.f, y, weight*agedRate)
 	}

@@ -5,12 +5,15 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 const (
 	defaultEvery = 2500 // examples between versions, if the trainer does not say
 	firstVersion = 64
-	earlyMost    = 20 // early versions in an interval, in the long run
+	earlyMost    = 20  // early versions in an interval, in the long run
+	judgedFirst  = 512 // examples of a version's life that all judge it
+	judgeMost    = 8   // examples that a later one stands for, at most
 )
 
 // schedule says when versions begin. The learner must be a function of the stream, so these are
@@ -46,6 +49,26 @@ func newSchedule(every int) schedule {
 
 // life is the number of examples between the latest version and the next, if that is not early.
 func (s *schedule) life() float64 { return float64(s.next - s.began) }
+
+// judges returns those of xs that judge the latest version, and for how many examples each of xs
+// stands: 0 if it does not judge. xs follow the given number of examples. As losses within a
+// version are correlated, a few examples late in its life are enough.
+func (s *schedule) judges(xs []*stream.Example, seen uint64) (some []stream.Vec, stands []float64) {
+	stands = make([]float64, len(xs))
+	stride := min(judgeMost, max(1, uint64(s.life()/effective)))
+	for i, x := range xs {
+		switch age := seen + uint64(i) - s.began; {
+		case age < judgedFirst:
+			stands[i] = 1
+		case age%stride == 0:
+			stands[i] = float64(stride)
+		default:
+			continue
+		}
+		some = append(some, x.X)
+	}
+	return some, stands
+}
 
 // due reports whether a version is due.
 func (s *schedule) due(examples uint64, c changes) bool {

@@ -11,6 +11,43 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
+// TestJudges: all of a version's first 512 examples judge it, and of the later ones so few that
+// all in all they count as often as there are examples, none of them for more than the 250
+// as which a version counts.
+func TestJudges(t *testing.T) {
+	for _, c := range []struct{ every, began, judge int }{
+		{250, 1000, 250}, {600, 1200, 512 + 44}, {1000, 5000, 512 + 122}, {2500, 10000, 512 + 249}, {20000, 40000, 512 + 2436},
+	} {
+		s := newSchedule(c.every)
+		s.begin(uint64(c.began), changes{})
+		var all, judge int
+		for seen := c.began; seen < c.began+c.every; seen += 5 {
+			xs := make([]*stream.Example, min(5, c.began+c.every-seen))
+			for i := range xs {
+				xs[i] = &stream.Example{X: stream.Vec{Val: []float32{float32(seen + i)}}}
+			}
+			some, stands := s.judges(xs, uint64(seen))
+			for i, n := range stands {
+				if all += int(n); n == 0 {
+					continue
+				}
+				if some[0].Val[0] != xs[i].X.Val[0] {
+					t.Fatalf("every %d: example %g, want %g", c.every, some[0].Val[0], xs[i].X.Val[0])
+				}
+				if some, judge = some[1:], judge+1; n*effective > float64(max(effective, c.every)) {
+					t.Errorf("every %d: an example stands for %g", c.every, n)
+				}
+			}
+			if len(some) > 0 {
+				t.Fatalf("every %d: %d examples left", c.every, len(some))
+			}
+		}
+		if judge != c.judge || all < c.every-judgeMost || all > c.every+judgeMost {
+			t.Errorf("every %d: %d examples judge, for %d; want %d", c.every, judge, all, c.judge)
+		}
+	}
+}
+
 // TestSchedule: when versions begin, on streams with changes at given numbers of examples, which
 // are known 40 examples later; the state is stored and read on the way.
 func TestSchedule(t *testing.T) {

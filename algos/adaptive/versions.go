@@ -163,6 +163,42 @@ func (e member) fixed() bool {
 	return ok
 }
 
+// aged holds the scores of the latest version's experts for an example, nil if there are none,
+// and the number of examples that it stands for; see schedule.judges.
+type aged struct {
+	scores []score
+	stands float64
+}
+
+// lane returns the scores as one lane.
+func (a aged) lane() [][]score {
+	if a.scores == nil {
+		return nil
+	}
+	return [][]score{a.scores}
+}
+
+// agedScores returns the latest version's scores for each of xs, which follow the given number
+// of examples.
+func (l *Learner) agedScores(xs []*stream.Example, seen uint64) []aged {
+	out := make([]aged, len(xs))
+	if l.version == nil {
+		return out
+	}
+	plan := l.plan()
+	if plan == nil {
+		plan = l.shared
+	}
+	some, stands := plan.judges(xs, seen)
+	scores := l.versionScores(some, l.common.inputsOf(l.version, seen, len(some)))
+	for i, n := range stands {
+		if n > 0 {
+			out[i], scores = aged{scores[0], n}, scores[1:]
+		}
+	}
+	return out
+}
+
 // versionScores returns the latest version's scores by example and expert, nil if there is no
 // version. b holds the inputs for xs; if nil, they are computed.
 func (l *Learner) versionScores(xs []stream.Vec, b *inputBatch) [][]score {
