@@ -27,7 +27,7 @@ type ChangePoint struct {
 //	D_W ← ρ D_W + d,   V_W ← ρ² V_W + d²,   ρ = 2^(−1/W)
 //
 // and z_W = D_W/√(V_W+1) is McNemar's statistic with a memory that fades over W
-// examples. There is a change point if the largest z_W is above 3, V_W is at least 4 and
+// examples. There is a change point if the largest z_W is above a bound, V_W is at least 4 and
 // the sample has at least 2W examples. While nothing changes, a challenger loses more
 // often than it wins because it has learned from less, so D_W falls.
 //
@@ -45,7 +45,6 @@ type Detector struct {
 
 const (
 	testEvery    = 32 // examples between two tests
-	detectAbove  = 3  // standard errors
 	leastV       = 4  // V_W below which there are too few differences
 	latestPoints = 256
 )
@@ -98,19 +97,19 @@ func (c *Detector) Forget(challenger int) {
 	c.d[challenger], c.v[challenger] = 0, 0
 }
 
-// Test looks for a change point after every 32nd example, given the size of the sample. If
-// it finds one, it returns it with the challenger whose window remains of the sample, and
+// Test looks for a change point after every 32nd example, given the size of the sample and the
+// bound of the largest z_W. If it finds one, it returns it with the challenger whose window remains of the sample, and
 // forgets all results. Otherwise found is false.
-func (c *Detector) Test(size int) (p ChangePoint, challenger int, found bool) {
+func (c *Detector) Test(size int, above float64) (p ChangePoint, challenger int, found bool) {
 	if c.seen%testEvery != 0 {
 		return p, -1, false
 	}
-	challenger, best := -1, float64(detectAbove)
+	challenger, best := -1, above
 	for i, w := range c.windows {
 		if c.v[i] < leastV || size < 2*w {
 			continue
 		}
-		if z := c.Z(i); z > detectAbove && z >= best { // if equal, prefer the larger window
+		if z := c.Z(i); z > above && z >= best { // if equal, prefer the larger window
 			challenger, best = i, z
 		}
 	}

@@ -143,7 +143,7 @@ func TestDetectorAgainstSums(t *testing.T) {
 			if sure < 1e-9 {
 				t.Fatalf("seed %d, example %d: too close to call; take another seed", seed, i)
 			}
-			cut, by, yes := c.Test(rows)
+			cut, by, yes := c.Test(rows, 3)
 			if by != want || yes != (want >= 0) {
 				t.Fatalf("seed %d, example %d: cut to window %d (%v), want %d", seed, i, by, yes, want)
 			}
@@ -195,7 +195,7 @@ func TestDetectorByHand(t *testing.T) {
 		for i := range 64 {
 			k.Compare(by(i >= 64-c.wrong, make([]bool, 3)))
 			k.Add(labelled(uint64(i + 1)))
-			cut, by, yes := k.Test(c.rows)
+			cut, by, yes := k.Test(c.rows, 3)
 			switch want := i == 63 && c.to > 0; {
 			case yes != want || !want && by != -1:
 				t.Fatalf("%+v: cut %+v after %d examples", c, cut, i+1)
@@ -208,12 +208,12 @@ func TestDetectorByHand(t *testing.T) {
 	// fades at two rates, so equal ones are made by hand.
 	k := newDetector(t, 100, 10, 20)
 	forgeInto(t, k, func(f *forged) { f.seen, f.d, f.v = 32, []float64{8, 8}, []float64{5, 5} })
-	if cut, by, yes := k.Test(1000); !yes || by != 1 || cut.To != 20 {
+	if cut, by, yes := k.Test(1000, 3); !yes || by != 1 || cut.To != 20 {
 		t.Errorf("of two equal ones %d: %+v", by, cut)
 	}
 	// Below a variance of 4 little is known.
 	forgeInto(t, k, func(f *forged) { f.seen, f.d, f.v = 32, []float64{8, 8}, []float64{3.9, 3.9} })
-	if cut, _, yes := k.Test(1000); yes {
+	if cut, _, yes := k.Test(1000, 3); yes {
 		t.Errorf("a variance of 3.9: %+v", cut)
 	}
 }
@@ -252,7 +252,7 @@ func TestDetectorFalseAlarms(t *testing.T) {
 				}
 				k.Compare(by(whole, wrong))
 				k.Add(x)
-				k.Test(1 << 20)
+				k.Test(1 << 20, 3)
 			}
 			total, _ := k.ChangePoints()
 			cuts += int(total)
@@ -284,7 +284,7 @@ func TestDetectorSoon(t *testing.T) {
 				}
 				k.Compare(by(whole, []bool{wrong, wrong, wrong}))
 				k.Add(x)
-				if cut, _, yes := k.Test(int(k.Seen())); yes && cut.At <= change {
+				if cut, _, yes := k.Test(int(k.Seen()), 3); yes && cut.At <= change {
 					t.Fatalf("seed %d: %+v before the change", seed, cut)
 				}
 			}
@@ -335,7 +335,7 @@ func TestDetectorLatest(t *testing.T) {
 			c.Compare(by(true, []bool{false}))
 			c.Add(x)
 		}
-		if _, _, yes := c.Test(1000 + i); !yes {
+		if _, _, yes := c.Test(1000+i, 3); !yes {
 			t.Fatalf("no cut %d", i)
 		}
 		total, latest := c.ChangePoints()
@@ -363,7 +363,7 @@ func TestDetectorResume(t *testing.T) {
 	for i := range 500 { // of another stream, with cuts of its own
 		used.Compare(by(true, []bool{false, false}))
 		used.Add(labelled(uint64(5000 + i)))
-		used.Test(1000)
+		used.Test(1000, 3)
 	}
 	for i := range 4000 {
 		own, other := 0.3, 0.3
@@ -381,7 +381,7 @@ func TestDetectorResume(t *testing.T) {
 		for k, c := range []*compare.Detector{whole, parts} {
 			c.Compare(by(w, o))
 			c.Add(x)
-			got[k].cut, got[k].by, got[k].yes = c.Test(1000)
+			got[k].cut, got[k].by, got[k].yes = c.Test(1000, 3)
 		}
 		if got[0] != got[1] {
 			t.Fatalf("example %d: %+v, and after restoring %+v", i, got[0], got[1])

@@ -33,7 +33,8 @@
 // by the standard deviation so far. Features with heavy tails go through asinh first
 // (prep.Asinh), which is fitted after 64 and after 512 examples. Examples with more than 512
 // features, such as events with an id or a text, are not centred. For them there are no random
-// features, n2048 and dsg, and m is never cut, so that one expert has a long memory. o0.1 to
+// features, n2048 and dsg, and m is cut only where the evidence is stronger, since it is the only
+// kernel expert with a long memory. o0.1 to
 // o2 see rows scaled to unit length; so do m and the challengers, unless a schema says which
 // features are numbers (algos.Env.Scaled).
 //

@@ -89,6 +89,13 @@ func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLi
 	return l, nil
 }
 
+// The growing SVM is cut where a challenger is better by more standard errors than these. If
+// examples are wide, it is the only kernel expert with a long memory.
+const (
+	cutAbove     = 3.0
+	cutWideAbove = 4.0
+)
+
 // Step learns from the pending examples.
 func (l *panel) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
@@ -230,11 +237,13 @@ func (l *panel) maintain(ctx context.Context) error {
 			l.detector.Forget(k)
 		}
 	}
-	if l.dim <= narrow { // of wide examples m is the only expert with a long memory
-		if cut, by, yes := l.detector.Test(m.rows); yes {
-			l.cut(cut, by)
-			m = l.kernels[growing]
-		}
+	above := cutAbove
+	if l.dim > narrow {
+		above = cutWideAbove
+	}
+	if cut, by, yes := l.detector.Test(m.rows, above); yes {
+		l.cut(cut, by)
+		m = l.kernels[growing]
 	}
 	for i, w := range l.sizes.windows {
 		if k64+i > k256 && l.opt.Panel == "small" {
