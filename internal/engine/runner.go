@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/promote"
@@ -345,21 +346,39 @@ func (r *run) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		if r.current == nil && r.due() {
-			if err := r.snapshot(); err != nil {
-				return err
-			}
+		if err := r.snapshotDue(); err != nil {
+			return err
 		}
 	}
 }
 
+// snapshotDue takes a snapshot if one is due and the one before has been stored. Within a batch
+// too, since those of a backlog are large: a trainer that catches up publishes nearly as many
+// versions as one that keeps up.
+func (r *run) snapshotDue() error {
+	select {
+	case err := <-r.saved:
+		if err := r.finished(err); err != nil {
+			return err
+		}
+	default:
+	}
+	if r.current != nil || !r.due() {
+		return nil
+	}
+	return r.snapshot()
+}
+
 func (r *run) due() bool {
-	n := r.e.Counts().Consumed - r.lastConsumed
-	if n == 0 {
+	consumed, last, every := r.e.Counts().Consumed, r.lastConsumed, r.CheckpointEvery
+	if consumed == last {
 		return false
 	}
+	if r.e.cfg.VersionEvery > 0 && every > 0 { // at multiples, where the learner expects versions
+		last -= last % every
+	}
 	return r.early() || r.changed(r.e) || r.answerBytes >= maxAnswerBytes ||
-		r.CheckpointEvery > 0 && n >= r.CheckpointEvery ||
+		every > 0 && consumed-last >= every ||
 		r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval
 }
 
@@ -387,7 +406,11 @@ func (r *run) consume(b *batch) error {
 	b.lent = r.e.borrow()
 	defer func() { r.e.refused, r.e.lent, r.e.answers.of = nil, false, nil }()
 	for {
-		n, err := r.e.Consume(r.after, b.items[done:])
+		part := b.items[done:]
+		if every := uint64(r.e.cfg.VersionEvery); every > 0 && !b.lent {
+			part = part[:min(uint64(len(part)), algos.EarlyAfter(every), every-r.e.Counts().Consumed%every)]
+		}
+		n, err := r.e.Consume(r.after, part)
 		if r.Recorder != nil {
 			for i := range n {
 				if err := r.Recorder.Write(&b.records[done+i]); err != nil {
@@ -401,7 +424,12 @@ func (r *run) consume(b *batch) error {
 		if err != nil || done == len(b.items) {
 			return errors.Join(err, r.answer())
 		}
-		if err := r.publishChallenger(); err != nil {
+		if n < len(part) {
+			err = r.publishChallenger()
+		} else if err = r.e.Settle(r.after); err == nil {
+			err = r.snapshotDue()
+		}
+		if err != nil {
 			return err
 		}
 	}
