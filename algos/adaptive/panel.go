@@ -271,6 +271,11 @@ func (l *panel) maintain(ctx context.Context) error {
 		if err := l.choose(ctx, m, m.rows); err != nil {
 			return err
 		}
+		if m.growing && l.dim > narrow { // what was compared with the challengers is gone
+			for k := range l.sizes.windows {
+				l.detector.Forget(k)
+			}
+		}
 	}
 	return nil
 }
