@@ -252,7 +252,7 @@ func TestDetectorFalseAlarms(t *testing.T) {
 				}
 				k.Compare(by(whole, wrong))
 				k.Add(x)
-				k.Test(1 << 20, 3)
+				k.Test(1<<20, 3)
 			}
 			total, _ := k.ChangePoints()
 			cuts += int(total)

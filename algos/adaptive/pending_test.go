@@ -55,6 +55,24 @@ func TestPendingPredictionsCount(t *testing.T) {
 	xs := runs(1500)
 	at, now := lately(t, xs, 0)
 	late, then := lately(t, xs, 50)
+	// They judge the latest version, each for itself; also after a restart.
+	b, err := Spec.New(algos.Env{Seed: 1}, nil)
+	if err == nil {
+		err = b.UnmarshalBinary(algostest.Bytes(t, late))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*Learner{late, b.(*Learner)} {
+		if n := l.published.count; n < 50 || n != float64(int(n)) {
+			t.Errorf("the latest version is judged by %v examples", n)
+		}
+		for _, p := range l.pending {
+			if p.aged.scores == nil || p.aged.stands != 1 {
+				t.Errorf("the latest version predicted for %v examples", p.aged.stands)
+			}
+		}
+	}
 	weight := func(l *Learner) float64 {
 		w := l.stack.w[l.published.names["last"]]
 		return w * l.calibrators[0][l.published.names["last"]].logOdds(1)

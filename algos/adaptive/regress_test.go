@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -448,5 +449,30 @@ func TestFirstVersions(t *testing.T) {
 	t.Logf("published %.4f, by the weights for the next example %.4f", published, own)
 	if published > 1.15*own {
 		t.Errorf("squared errors: published %g, by the weights for the next example %g", published, own)
+	}
+}
+
+// TestNumbersStand: an example that stands for four counts as much for a version of 1,000
+// examples as one that stands for itself does for a version of 250.
+func TestNumbersStand(t *testing.T) {
+	var y labels
+	for _, v := range []float64{1, 2, 4} {
+		y.learn(v)
+	}
+	weights := func(every int, stands float64) []float64 {
+		m := newNumbers(every, 3, &y, false)
+		m.startVersion(uint64(every), changes{})
+		scores := []score{{1, true}, {2, true}, {5, true}}
+		for range 5 {
+			m.learn(scores, aged{scores, stands}, 4.5, 1)
+		}
+		return append(m.agedShare.weights(), m.hedge.weights()...)
+	}
+	got := weights(1000, 4)
+	if want := weights(250, 1); !slices.Equal(got, want) {
+		t.Errorf("weights %v, want %v", got, want)
+	}
+	if same := weights(1000, 1); slices.Equal(got, same) {
+		t.Errorf("weights %v do not depend on how many an example stands for", got)
 	}
 }

@@ -112,7 +112,7 @@ func TestWideEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	right := 0
+	right, tuned := 0, 0
 	for i := range 3000 {
 		v, noise := r.NormFloat64(), 1+r.Int32N(598)
 		x := &stream.Example{Seq: uint64(i + 1), Labelled: true, Y: 1, X: stream.Vec{Idx: []int32{0, noise, 599}, Val: []float32{float32(3000 + 900*v), half, half}}}
@@ -124,6 +124,14 @@ func TestWideEvents(t *testing.T) {
 		}
 		if _, err := algos.Feed(t.Context(), l, x); err != nil {
 			t.Fatal(err)
+		}
+		if m := l.(*Learner).kernels[growing]; m != nil && m.tuned != tuned {
+			tuned = m.tuned
+			for k := range standard.windows {
+				if z := l.(*Learner).detector.Z(k); z != 0 {
+					t.Errorf("after %d examples m is new, and compared with challenger %d by %v", i+1, k, z)
+				}
+			}
 		}
 	}
 	if right < 1350 {

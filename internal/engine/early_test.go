@@ -132,17 +132,17 @@ func TestEarlyVersions(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		sooner, regular := false, 0
+		sooner, regular := false, 0 // a version in use may delay the next a little
 		var live []uint64
 		for _, u := range pub.updates[:len(pub.updates)-1] { // the last one ends the run
-			sooner = sooner || u.Examples > change && u.Examples < change+every/2
+			sooner = sooner || u.Examples > change && u.Examples <= uint64(looks[0])+128
 			if u.Examples >= every && u.Examples%every <= 128 {
 				regular++
 			}
 			live = append(live, u.Examples)
 		}
 		if !sooner || regular < n/every || e.early() {
-			t.Errorf("a live run publishes after %d examples", live)
+			t.Errorf("a live run publishes after %d examples; the learner says after %d", live, looks)
 		}
 	}
 }

@@ -408,7 +408,8 @@ func (r *run) consume(b *batch) error {
 	for {
 		part := b.items[done:]
 		if every := uint64(r.e.cfg.VersionEvery); every > 0 && !b.lent {
-			part = part[:min(uint64(len(part)), algos.EarlyAfter(every), every-r.e.Counts().Consumed%every)]
+			at, early := r.e.Counts().Consumed%every, algos.EarlyAfter(every)
+			part = part[:min(uint64(len(part)), early-at%early, every-at)]
 		}
 		n, err := r.e.Consume(r.after, part)
 		if r.Recorder != nil {

@@ -46,7 +46,7 @@ type Discovery struct {
 	plain       int // records that may be vectors
 	minus, plus bool
 	events      [][]events.NamedCell
-	values      [][]byte // of events
+	values      [][]byte       // of events
 	schema      *events.Schema // that Decide has inferred
 	labels      labelSet
 	counted     bool   // labels includes the labels of events
