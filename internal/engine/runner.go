@@ -408,8 +408,12 @@ func (r *run) consume(b *batch) error {
 	for {
 		part := b.items[done:]
 		if every := uint64(r.e.cfg.VersionEvery); every > 0 && !b.lent {
-			at, early := r.e.Counts().Consumed%every, algos.EarlyAfter(every)
-			part = part[:min(uint64(len(part)), early-at%early, every-at)]
+			at := r.e.Counts().Consumed % every
+			next := every - at
+			if _, early := r.e.learner.(algos.Publisher); early {
+				next = min(next, algos.EarlyAfter(every)-at%algos.EarlyAfter(every))
+			}
+			part = part[:min(uint64(len(part)), next)]
 		}
 		n, err := r.e.Consume(r.after, part)
 		if r.Recorder != nil {
