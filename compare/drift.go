@@ -98,8 +98,8 @@ func (c *Detector) Forget(challenger int) {
 }
 
 // Test looks for a change point after every 32nd example, given the size of the sample and the
-// bound of the largest z_W. If it finds one, it returns it with the challenger whose window remains of the sample, and
-// forgets all results. Otherwise found is false.
+// bound of the largest z_W. If it finds one, it returns it with the challenger whose window
+// remains of the sample, and forgets all results. Otherwise found is false.
 func (c *Detector) Test(size int, above float64) (p ChangePoint, challenger int, found bool) {
 	if c.seen%testEvery != 0 {
 		return p, -1, false

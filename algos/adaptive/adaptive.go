@@ -68,6 +68,7 @@ type Learner struct {
 	place       []int               // member of version for each expert; -1 if it was missing
 	common      *common             // computations shared between classes; may be nil
 	shared      *schedule           // of versions, of one of several classes
+	before      uint64              // examples before the class was added
 	maxWeight   float64             // largest weight of an example; 0 while all were 1
 	meanWeights [2]balance          // mean example weight of each class, −1 first
 	pending     []pendingPrediction // in the order of arrival

@@ -164,7 +164,7 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 func (c *classes) share(xs []*stream.Example) error {
 	first := c.heads[0]
 	for _, h := range c.heads {
-		h.shared = &c.mixer.published.schedule
+		h.shared, h.before = &c.mixer.published.schedule, first.detector.Seen()-h.detector.Seen()
 		if h.common = nil; len(first.pending) == 0 && h.detector.Seen() == first.detector.Seen() {
 			h.common = &c.common
 		}

@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"bytes"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -150,5 +151,52 @@ func TestClassesWithHeavyTails(t *testing.T) {
 	}
 	if !bytes.Contains(states[0], []byte("asinh_size")) {
 		t.Error("no feature has heavy tails")
+	}
+}
+
+// TestLateClassJudges: of a class that was added later, the same examples judge the latest
+// version as of the others.
+func TestLateClassJudges(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	next := func(i, classes int) *stream.Example {
+		a, b := r.NormFloat64(), r.NormFloat64()
+		k := math.Floor((math.Atan2(a, b)/math.Pi + 1) / 2 * float64(classes))
+		return &stream.Example{Seq: uint64(i + 1), Labelled: true, Y: k, X: stream.Vec{Val: []float32{float32(a), float32(b)}}}
+	}
+	a, err := Spec.New(algos.Env{Seed: 1, Classes: 3, PublishEvery: 1100, Log: slog.New(slog.DiscardHandler)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := a.(*classes)
+	follow := func(from, to, classes int) {
+		for i := from; i < to; i++ {
+			if _, _, err := c.Follow(t.Context(), make([]float64, classes), []*stream.Example{next(i, classes)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	follow(0, 1200, 3) // a new class learns from the latest 1,024
+	if err := c.AddClass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	follow(1200, 1730, 4)
+	xs := make([]*stream.Example, 64)
+	for i := range xs {
+		xs[i] = next(1730+i, 4)
+	}
+	if err := c.share(nil); err != nil {
+		t.Fatal(err)
+	}
+	want, n := c.heads[0].agedScores(xs, c.heads[0].detector.Seen()), 0
+	for i, one := range c.heads[3].agedScores(xs, c.heads[3].detector.Seen()) {
+		if one.stands != want[i].stands || (one.scores == nil) != (want[i].scores == nil) {
+			t.Errorf("example %d stands for %v, of the first class for %v", i, one.stands, want[i].stands)
+		}
+		if one.scores != nil {
+			n++
+		}
+	}
+	if n == 0 {
+		t.Error("no example judges")
 	}
 }

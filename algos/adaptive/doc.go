@@ -34,9 +34,8 @@
 // (prep.Asinh), which is fitted after 64 and after 512 examples. Examples with more than 512
 // features, such as events with an id or a text, are not centred. For them there are no random
 // features, n2048 and dsg, and m is cut only where the evidence is stronger, since it is the only
-// kernel expert with a long memory. o0.1 to
-// o2 see rows scaled to unit length; so do m and the challengers, unless a schema says which
-// features are numbers (algos.Env.Scaled).
+// kernel expert with a long memory. o0.1 to o2 see rows scaled to unit length; so do m and the
+// challengers, unless a schema says which features are numbers (algos.Env.Scaled).
 //
 // # From scores to a probability
 //
@@ -63,10 +62,10 @@
 // next example is often not the best one 1,000 examples later. So published keeps the experts
 // of the latest version and scores the following examples with them; of those after the first
 // 512, as few as one in eight (schedule.judges). From these scores it learns the effect of age
-// on each expert's log odds (shrinker), and weights. Eight rules propose weights: the stack for the next example, fixed share, the best expert, a stack
-// learned at age, the mean of the slow experts, and three single experts. Proposals are frozen
-// with each version, judged by the log loss during its life, and mixed by a Hedge that counts
-// a version as 250 examples. The distance from the class rates is capped, by caps that are
+// on each expert's log odds (shrinker), and weights. Eight rules propose weights: the stack for
+// the next example, fixed share, the best expert, a stack learned at age, the mean of the slow
+// experts, and three single experts. Proposals are frozen with each version, judged by the log
+// loss during its life, and mixed by a Hedge that counts a version as 250 examples. The distance from the class rates is capped, by caps that are
 // weighted in the same way over all versions so far, so that in the long run published
 // versions are no worse than those rates; the first few versions stay close to them. All
 // rules but fixed share are linear in L, so the model stays small (ensemble). Experts that

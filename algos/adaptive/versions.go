@@ -189,7 +189,7 @@ func (l *Learner) agedScores(xs []*stream.Example, seen uint64) []aged {
 	if plan == nil {
 		plan = l.shared
 	}
-	some, stands := plan.judges(xs, seen)
+	some, stands := plan.judges(xs, l.before+seen)
 	scores := l.versionScores(some, l.common.inputsOf(l.version, seen, len(some)))
 	for i, n := range stands {
 		if n > 0 {
