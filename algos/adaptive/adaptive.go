@@ -79,6 +79,7 @@ type Learner struct {
 	batch       []input
 	buffers     [][]float32   // reused for the inputs of a batch
 	phis        []float32     // reused for the random features of a batch
+	hats        stream.Vec    // reused for its splines
 	scores      [][]score     // by example of the batch, then expert
 	aged        []aged        // by example of the batch; nil if none was predicted now
 	predictions []*prediction // for each example of the batch, made now or on arrival
@@ -159,6 +160,8 @@ func (l *Learner) setExperts(list []entry) {
 			begins = true
 		case *linearExpert:
 			begins = begins || x.at == 0
+		case *gradient:
+			begins = begins || x.form == onSplines
 		case *nearExpert:
 			begins = begins || !x.second
 		}
@@ -308,7 +311,7 @@ func (l *Learner) widen(in *input) error {
 	}
 	l.setExperts(list)
 	l.prepare(in)
-	in.phi = stream.Vec{}
+	in.phi, in.hat = stream.Vec{}, stream.Vec{}
 	for _, e := range list {
 		if err := e.learn(in, score{}); err != nil {
 			return err

@@ -67,7 +67,10 @@ func (l *Learner) predictAndLearn(ctx context.Context, dst []float64, xs []*stre
 	}
 	ticks := l.detector.Seen()%tick == 0
 	if l.nextFit(seen) == l.detector.Seen() {
-		l.fitInputs()
+		err = l.fitInputs()
+	}
+	if err != nil {
+		return 0, err
 	}
 	err = l.each(1+len(l.parts), func(i int) error {
 		switch {
@@ -211,6 +214,15 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 			l.phis = phi.Val[:0]
 		}
 	}
+	if l.splines != nil {
+		zs := make([]stream.Vec, len(l.batch))
+		for i := range zs {
+			zs[i] = l.batch[i].z
+		}
+		for i, hat := range l.splines.ofAll(&l.hats, zs...) {
+			l.batch[i].hat = hat
+		}
+	}
 	if starts {
 		l.fourier = newFourier(l.dim, l.env.Seed)
 	}
@@ -222,6 +234,9 @@ func (l *Learner) prepare(in *input) {
 	in.z = l.inputs.apply(in.x.X)
 	if l.fourier != nil {
 		in.phi = l.fourier.of(in.z)
+	}
+	if l.splines != nil {
+		in.hat = l.splines.ofAll(new(stream.Vec), in.z)[0]
 	}
 	if in.row = in.z; l.inputs.wide {
 		in.row = unitLength(in.z)

@@ -28,6 +28,7 @@ type ensemble struct {
 	inputs  *inputs  // nil: no member takes standardised inputs
 	seed    uint64   // seed of the random features
 	fourier *fourier // nil: none
+	splines *splines // nil: none
 	near    *neighbours
 	members []member
 	terms   []term
@@ -61,11 +62,11 @@ type function interface {
 	info(i *algos.Info)
 }
 
-// inputBatch holds examples in the forms that functions take. zs, rows and phis are nil if no
-// function takes them.
+// inputBatch holds examples in the forms that functions take; forms that no function takes are
+// nil.
 type inputBatch struct {
-	xs, zs, rows, phis []stream.Vec
-	votes              [][2]vote // of nearest neighbours, short and long window
+	xs, zs, rows, phis, hats []stream.Vec
+	votes                    [][2]vote // of nearest neighbours, short and long window
 }
 
 // kernelFunction is a kernel expansion, or a function of random features, with its own
@@ -104,6 +105,8 @@ func (l *linearFunction) scores(dst []float64, b *inputBatch) {
 		zs = b.rows
 	case onPhi:
 		zs = b.phis
+	case onSplines:
+		zs = b.hats
 	}
 	for i, z := range zs {
 		dst[i] = l.b + linear.Dot(l.w, z)
@@ -163,6 +166,9 @@ func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
 	}
 	if m.fourier != nil {
 		b.phis = m.fourier.ofAll(nil, b.zs...)
+	}
+	if m.splines != nil {
+		b.hats = m.splines.ofAll(new(stream.Vec), b.zs...)
 	}
 	if m.near != nil {
 		s := searches.Get().(*search) // a model is used by several goroutines
@@ -409,6 +415,7 @@ func (m *ensemble) inputFields(f *state.Fields) {
 	if near && f.Err() == nil {
 		f.Group("points", m.near.fields)
 	}
+	splineFields(f, &m.splines)
 }
 
 func (m *ensemble) memberFields(f *state.Fields, e *member) {
@@ -471,7 +478,7 @@ func (m *ensemble) memberFields(f *state.Fields, e *member) {
 }
 
 func formAs(f *state.Fields, n int) form {
-	if n < int(onZ) || n > int(onPhi) {
+	if n < int(onZ) || n > int(onSplines) {
 		f.Fail("form", fmt.Errorf("%d", n))
 		return onZ
 	}
@@ -482,7 +489,7 @@ func (m *ensemble) check() error {
 	for _, e := range m.members {
 		switch x := e.function.(type) {
 		case *linearFunction:
-			if m.inputs == nil || x.form == onPhi && m.fourier == nil {
+			if m.inputs == nil || x.form == onPhi && m.fourier == nil || x.form == onSplines && m.splines == nil {
 				return fmt.Errorf("expert %s: the inputs are missing", e.name)
 			}
 		case nearFunction:
@@ -568,8 +575,11 @@ func (m *ensemble) pruned() *ensemble {
 		switch x := e.function.(type) {
 		case *linearFunction:
 			out.inputs = m.inputs
-			if x.form == onPhi {
+			switch x.form {
+			case onPhi:
 				out.fourier = m.fourier
+			case onSplines:
+				out.splines = m.splines
 			}
 		case nearFunction:
 			out.inputs, out.near = m.inputs, m.near

@@ -23,6 +23,7 @@ type input struct {
 	z   stream.Vec // standardised
 	row stream.Vec // z; or, of wide examples, z scaled to unit length
 	phi stream.Vec // random features of z; empty if there are none
+	hat stream.Vec // splines of z; empty if there are none
 
 	votes *[2]vote // of the neighbours; nil: not computed yet
 }
@@ -69,8 +70,9 @@ func (l *Learner) newExperts() []entry {
 		list = append(list, entry{names[i], &linearExpert{p: l.panel, at: i - l1, form: formOf(i)}, i%2 == 0})
 	}
 	for _, rate := range [...]string{"0.1", "0.5", "2"} {
-		list = append(list, entry{"o" + rate, newGradient(l.env, rate), rate != "2"})
+		list = append(list, entry{"o" + rate, newGradient(l.env, onRow, rate), rate != "2"})
 	}
+	list = append(list, entry{"gam", newGradient(l.env, onSplines, gamRate), true})
 	few, many := newNearExperts(&neighbours{})
 	return append(list,
 		entry{"n512", few, false},
@@ -173,7 +175,11 @@ const (
 	onZ form = iota
 	onRow
 	onPhi
+	onSplines
 )
+
+// gamRate is the rate of learner online on splines.
+const gamRate = "0.5"
 
 func formOf(expert int) form {
 	if expert >= r1 {
@@ -189,8 +195,10 @@ func (in *input) form(f form) *stream.Vec {
 		return &in.z
 	case f == onRow:
 		return &in.row
-	case in.phi.Val != nil:
+	case f == onPhi && in.phi.Val != nil:
 		return &in.phi
+	case f == onSplines && in.hat.Val != nil:
+		return &in.hat
 	}
 	return nil
 }

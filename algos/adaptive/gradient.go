@@ -11,9 +11,10 @@ import (
 )
 
 // gradient is learner online at a fixed rate: logistic regression by normalised adaptive
-// gradient steps. Wide rows are scaled to unit length.
+// gradient steps.
 type gradient struct {
 	unbatched
+	form form
 	rate string
 	l    algos.Sequential
 	n    uint64 // examples learned from
@@ -23,8 +24,8 @@ type gradient struct {
 	dst [1]float64
 }
 
-func newGradient(env algos.Env, rate string) *gradient {
-	e := &gradient{rate: rate}
+func newGradient(env algos.Env, f form, rate string) *gradient {
+	e := &gradient{form: f, rate: rate}
 	l, err := online.Spec.New(algos.Env{Seed: env.Seed, Log: env.Log}, map[string]string{"rate": rate})
 	if err != nil {
 		panic(err) // the rate is a constant
@@ -35,15 +36,20 @@ func newGradient(env algos.Env, rate string) *gradient {
 }
 
 func (e *gradient) predict(in *input) score {
-	if e.n == 0 {
+	z := in.form(e.form)
+	if e.n == 0 || z == nil {
 		return score{}
 	}
-	return score{e.l.Model().Decision(in.row), true}
+	return score{e.l.Model().Decision(*z), true}
 }
 
 func (e *gradient) learn(in *input, _ score) error {
+	z := in.form(e.form)
+	if z == nil {
+		return nil
+	}
 	e.x = *in.x
-	e.x.X = in.row
+	e.x.X = *z
 	e.n++
 	_, _, err := e.l.Follow(context.Background(), e.dst[:], e.xs[:])
 	return err
@@ -54,7 +60,7 @@ func (e *gradient) function() function {
 		return nil
 	}
 	m := e.l.Model().(*model.Linear)
-	return &linearFunction{onRow, m.Weights(), m.Bias()}
+	return &linearFunction{e.form, m.Weights(), m.Bias()}
 }
 
 func (e *gradient) fields(f *state.Fields) {

@@ -167,13 +167,55 @@ func (l *Learner) nextFit(seen uint64) uint64 {
 	return 0
 }
 
-// fitInputs fits asinh to the first examples. Neighbours move to their new places; the linear
-// experts continue with their weights.
-func (l *Learner) fitInputs() {
+// fitInputs fits asinh and splines to the first examples. Neighbours move to their new places;
+// the experts on splines learn from these examples again; the linear experts continue with their
+// weights.
+func (l *Learner) fitInputs() error {
 	xs := l.detector.Newest(int(l.detector.Seen()))
-	if !l.inputs.fitAsinh(xs, l.env.Scaled) {
-		return
+	if l.inputs.fitAsinh(xs, l.env.Scaled) {
+		l.moveNeighbours(xs)
 	}
+	if l.inputs.wide || l.dim == 0 {
+		return nil
+	}
+	zs := make([]stream.Vec, len(xs))
+	for i, x := range xs {
+		zs[i] = l.inputs.apply(x.X)
+	}
+	l.splines = newSplines(zs)
+	for _, e := range l.experts {
+		var err error
+		switch x := e.expert.(type) {
+		case *gradient:
+			if x.form == onSplines {
+				x.l, x.n = newGradient(l.env, x.form, x.rate).l, 0
+				err = l.learnAgain(x, xs)
+			}
+		case *fitted:
+			if x.form == onSplines && x.l != nil {
+				err = x.start(xs)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// learnAgain lets expert e learn from xs outside a batch.
+func (l *Learner) learnAgain(e expert, xs []*stream.Example) error {
+	for _, x := range xs {
+		in := input{x: x}
+		l.prepare(&in)
+		if err := e.learn(&in, score{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Learner) moveNeighbours(xs []*stream.Example) {
 	for _, e := range l.experts {
 		if near, ok := e.expert.(*nearExpert); ok && !near.second {
 			*near.neighbours = neighbours{number: near.number, added: near.added}

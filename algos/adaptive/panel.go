@@ -29,6 +29,7 @@ type panel struct {
 	inputs   inputs
 	linear   [numExperts - l1]linearLearner
 	fourier  *fourier // nil: not started, or never needed
+	splines  *splines // nil: likewise
 
 	dim    int   // number of features of the widest example
 	evals  int64 // kernel values computed by replaced learners since start or restore
@@ -187,7 +188,7 @@ func (l *panel) each(n int, f func(i int) error) error {
 // widen restarts the linear experts for wide examples.
 func (l *panel) widen() {
 	l.inputs.widen()
-	l.fourier = nil
+	l.fourier, l.splines = nil, nil
 	for _, o := range l.linear {
 		o.reset()
 	}
@@ -342,6 +343,7 @@ func (l *panel) fields(f *state.Fields, record func()) {
 	if f.Decoding() {
 		l.evals, l.fourier = 0, restoredFourier(f, dim, &l.inputs, l.env.Seed)
 	}
+	splineFields(f, &l.splines)
 	record()
 	f.Int("features", &l.dim)
 	f.Uint64("tuned", &l.tuned)

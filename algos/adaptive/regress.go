@@ -25,6 +25,7 @@ func (l *Learner) numberExperts() []entry {
 	}
 	few, many := newNearExperts(&neighbours{number: true})
 	return append(list,
+		entry{"gam", &fitted{panel: l, form: onSplines, rate: gamRate}, false},
 		entry{"ridge", &fitted{panel: l, form: onZ}, false},
 		entry{"features", &fitted{panel: l, form: onPhi}, false},
 		entry{"n512", few, false},

@@ -188,21 +188,19 @@ func (e *fitted) draw() {
 // step starts the learner when there are enough examples.
 func (e *fitted) step(context.Context, uint64) error {
 	n, sd := e.panel.sizes.first, e.panel.labels.sd()
-	if e.l != nil || e.panel.detector.Seen() < uint64(n) || !(sd > 1e-9*math.Abs(e.panel.labels.mean)) || e.rate == "" && e.panel.inputs.wide || e.form == onPhi && e.panel.fourier == nil {
+	if e.l != nil || e.panel.detector.Seen() < uint64(n) || !(sd > 1e-9*math.Abs(e.panel.labels.mean)) || e.rate == "" && e.panel.inputs.wide || e.form == onPhi && e.panel.fourier == nil || e.form == onSplines && e.panel.splines == nil {
 		return nil
 	}
+	return e.start(e.panel.detector.Newest(n))
+}
+
+// start lets a new learner learn from xs.
+func (e *fitted) start(xs []*stream.Example) error {
 	if err := e.fresh(); err != nil {
 		return err
 	}
-	e.center, e.unit = e.panel.labels.mean, sd
-	for _, x := range e.panel.detector.Newest(n) {
-		in := input{x: x}
-		e.panel.prepare(&in)
-		if err := e.learn(&in, score{}); err != nil {
-			return err
-		}
-	}
-	return nil
+	e.center, e.unit = e.panel.labels.mean, e.panel.labels.sd()
+	return e.panel.learnAgain(e, xs)
 }
 
 func (e *fitted) function() function {

@@ -10,7 +10,7 @@ import (
 
 // ensemble returns a view of the experts, without terms, and the member of each, -1 if missing.
 func (l *Learner) ensemble() (m *ensemble, place []int) {
-	m = &ensemble{inputs: &l.inputs, seed: l.env.Seed, fourier: l.fourier}
+	m = &ensemble{inputs: &l.inputs, seed: l.env.Seed, fourier: l.fourier, splines: l.splines}
 	if l.env.Task == algos.Regress {
 		m.limits = new(limits)
 	}
@@ -145,7 +145,7 @@ func (l *Learner) makeVersion(other *ensemble) error {
 		}
 	}
 	if err == nil && other != nil {
-		m.inputs, m.fourier = other.inputs, other.fourier
+		m.inputs, m.fourier, m.splines = other.inputs, other.fourier, other.splines
 		if near != nil {
 			*m.near = neighbours{points: other.near.points, y: slices.Clone(near.y), next: near.next}
 		}
