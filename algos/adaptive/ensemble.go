@@ -489,7 +489,7 @@ func (m *ensemble) check() error {
 	for _, e := range m.members {
 		switch x := e.function.(type) {
 		case *linearFunction:
-			if m.inputs == nil || x.form == onPhi && m.fourier == nil || x.form == onSplines && m.splines == nil {
+			if m.inputs == nil || x.form == onPhi && m.fourier == nil || x.form == onSplines && (m.splines == nil || m.splines.features() > len(m.inputs.mean)) {
 				return fmt.Errorf("expert %s: the inputs are missing", e.name)
 			}
 		case nearFunction:

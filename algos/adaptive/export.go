@@ -3,8 +3,10 @@ package adaptive
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/prep"
 )
@@ -100,8 +102,11 @@ func (m *ensemble) export(f function, o plain.Options) (prep.Exported, any, erro
 	case *kernelFunction:
 		return exportKernel(f.transform, f.model, o)
 	case *linearFunction:
-		if f.form == onPhi {
+		switch f.form {
+		case onPhi:
 			return m.inputs.export(), m.fourier.export(f.w, f.b), nil
+		case onSplines:
+			return m.inputs.export(), m.splines.export(f.w, f.b), nil
 		}
 		in := m.inputs.export()
 		in.UnitLength = f.form == onRow && m.inputs.wide
@@ -187,6 +192,19 @@ type exportedFourier struct {
 	Weights     any       `json:"weights"`
 }
 
+type exportedSplines struct {
+	Kind    string         `json:"kind"`
+	Bias    float64        `json:"bias"`
+	Knots   [][]float32    `json:"knots"`
+	Weights [][]float64    `json:"weights"`
+	Pairs   []exportedPair `json:"pairs"`
+}
+
+type exportedPair struct {
+	Features [2]int      `json:"features"`
+	Weights  [][]float64 `json:"weights"`
+}
+
 // negligible is the factor of a feature that has not varied. 0 would have another meaning.
 const negligible = 1e-300
 
@@ -231,6 +249,29 @@ func (in *inputs) export() prep.Exported {
 		x.Index, x.Shift, x.Factor = append(x.Index, int32(j)), append(x.Shift, 0), append(x.Factor, f)
 	}
 	x.SetAsinh(in.asinh)
+	return x
+}
+
+// export returns an expert on splines in plain form.
+func (s *splines) export(weights []float64, bias float64) exportedSplines {
+	x := exportedSplines{Kind: "splines", Bias: bias, Knots: [][]float32{}, Weights: [][]float64{}, Pairs: []exportedPair{}}
+	w := linear.Grow(slices.Clone(weights), s.size())
+	next := func(n int) (out []float64) {
+		out, w = w[:n:n], w[n:]
+		return out
+	}
+	for j := range s.features() {
+		x.Knots, x.Weights = append(x.Knots, s.of(j)), append(x.Weights, next(knotsEach))
+	}
+	for n, j := range s.paired {
+		for _, k := range s.paired[:n] {
+			p := exportedPair{Features: [2]int{j, k}}
+			for range coarseEach {
+				p.Weights = append(p.Weights, next(coarseEach))
+			}
+			x.Pairs = append(x.Pairs, p)
+		}
+	}
 	return x
 }
 

@@ -48,6 +48,12 @@ func newSplines(zs []stream.Vec) *splines {
 // features returns the number of features that have knots.
 func (s *splines) features() int { return len(s.knots) / knotsEach }
 
+// size returns the number of hat functions and products.
+func (s *splines) size() int {
+	n := len(s.paired)
+	return len(s.knots) + n*(n-1)/2*coarseEach*coarseEach
+}
+
 // of returns the knots of feature j.
 func (s *splines) of(j int) []float32 { return s.knots[j*knotsEach : (j+1)*knotsEach] }
 

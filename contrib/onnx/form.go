@@ -67,6 +67,16 @@ type featuresForm struct {
 	Weights       vector[float64]
 }
 
+type splinesForm struct {
+	Bias    float64
+	Knots   [][]float64
+	Weights [][]float64
+	Pairs   []struct {
+		Features [2]int
+		Weights  [][]float64
+	}
+}
+
 // expertsForm is the form of an ensemble, an average or a mixture of experts.
 type expertsForm struct {
 	Kind                string
@@ -112,6 +122,8 @@ func form(data []byte) (any, error) {
 		return read[kernelForm](data)
 	case "features":
 		return read[featuresForm](data)
+	case "splines":
+		return read[splinesForm](data)
 	case "neighbours":
 		return read[neighboursForm](data)
 	case "ensemble", "mixture", "average":

@@ -232,6 +232,8 @@ func (c *converter) score(m any, x ref, s space) (f ref, k int, err error) {
 		f, err = c.kernel(m, x, s)
 	case *featuresForm:
 		f, err = c.waves(m, x, s)
+	case *splinesForm:
+		f, err = c.splines(m, x, s)
 	case *neighboursForm:
 		f, err = c.neighbours(m, x, s)
 	case *expertsForm:
@@ -371,6 +373,95 @@ func (c *converter) waves(m *featuresForm, x ref, s space) (ref, error) {
 	turns = c.op("Sub", turns, c.op("Floor", turns))
 	waves := c.op("Cos", c.op("Mul", turns, c.scalar(2*math.Pi)))
 	return c.op("Add", f, c.op("MatMul", waves, c.tensor(coef, n, 1))), nil
+}
+
+// splines is a generalized additive model with pairwise interactions.
+func (c *converter) splines(m *splinesForm, x ref, s space) (ref, error) {
+	if len(m.Knots) == 0 || len(m.Weights) != len(m.Knots) || len(m.Knots[0]) < 2 {
+		return "", fmt.Errorf("knots of %d features and weights of %d", len(m.Knots), len(m.Weights))
+	}
+	columns, weights := []int64{}, []float64{}
+	for j, w := range m.Weights {
+		at, ok := s.column(j)
+		if !ok || len(w) != len(m.Knots[0]) || len(m.Knots[j]) != len(w) {
+			return "", fmt.Errorf("feature %d: %d knots and %d weights", j, len(m.Knots[j]), len(w))
+		}
+		columns, weights = append(columns, int64(at)), append(weights, w...)
+	}
+	y := c.node("", "Gather", []attr{{"axis", 1}}, x, c.ints(columns...))
+	f := c.op("MatMul", c.hats(y, m.Knots), c.tensor(weights, len(weights), 1))
+	f = c.op("Add", f, c.scalar(m.Bias))
+	if len(m.Pairs) == 0 {
+		return f, nil
+	}
+	// Pairs are a quadratic form of coarse hat functions.
+	var paired []int64 // features
+	at := map[int]int{}
+	for _, p := range m.Pairs {
+		for _, j := range p.Features {
+			if j < 0 || j >= len(m.Knots) {
+				return "", fmt.Errorf("a pair of feature %d of %d", j, len(m.Knots))
+			}
+			if _, ok := at[j]; !ok {
+				at[j] = len(paired)
+				paired = append(paired, int64(j))
+			}
+		}
+	}
+	step := 0
+	if each := len(m.Pairs[0].Weights); each > 1 {
+		step = (len(m.Knots[0]) - 1) / (each - 1)
+	}
+	if step == 0 {
+		return "", fmt.Errorf("%d weights by each feature of a pair", len(m.Pairs[0].Weights))
+	}
+	knots := make([][]float64, len(paired))
+	for i, j := range paired {
+		for k := 0; k < len(m.Knots[j]); k += step {
+			knots[i] = append(knots[i], m.Knots[j][k])
+		}
+	}
+	each := len(knots[0])
+	size := each * len(paired)
+	matrix := make([]float64, size*size)
+	for _, p := range m.Pairs {
+		for i, row := range p.Weights {
+			if len(p.Weights) != each || len(row) != each {
+				return "", fmt.Errorf("features %v: %d by %d weights for %d knots", p.Features, len(p.Weights), len(row), each)
+			}
+			copy(matrix[(at[p.Features[0]]*each+i)*size+at[p.Features[1]]*each:], row)
+		}
+	}
+	h := c.hats(c.node("", "Gather", []attr{{"axis", 1}}, y, c.ints(paired...)), knots)
+	return c.op("Add", f, c.sum(c.op("Mul", c.op("MatMul", h, c.tensor(matrix, size, size)), h))), nil
+}
+
+// hats returns the hat functions of x, [N,d], with the same number of knots for each feature:
+// [N,d·knots]. Where knots are equal, x at or below them is at the first one.
+func (c *converter) hats(x ref, knots [][]float64) ref {
+	d, n := len(knots), len(knots[0])
+	var from, width, step, index []float64
+	for _, k := range knots {
+		for i := 1; i < n; i++ {
+			w := k[i] - k[i-1]
+			from = append(from, k[i-1])
+			if w > 0 {
+				width, step = append(width, w), append(step, 0)
+			} else {
+				width, step = append(width, 1), append(step, 1)
+			}
+		}
+	}
+	for i := range n {
+		index = append(index, float64(i))
+	}
+	past := c.op("Sub", c.op("Unsqueeze", x, c.ints(2)), c.tensor(from, d, n-1)) // [N,d,n−1]
+	part := c.clip(c.op("Div", past, c.tensor(width, d, n-1)), 0, 1)
+	jump := c.op("Mul", c.cast(c.op("Greater", past, c.scalar(0)), typeDouble), c.tensor(step, d, n-1))
+	stepped := c.op("Mul", part, c.op("Sub", c.scalar(1), c.tensor(step, d, n-1)))
+	place := c.node("", "ReduceSum", []attr{{"keepdims", 1}}, c.op("Add", stepped, jump), c.ints(2)) // [N,d,1]
+	away := c.op("Abs", c.op("Sub", place, c.tensor(index, n)))                                      // [N,d,n]
+	return c.op("Reshape", c.op("Max", c.op("Sub", c.scalar(1), away), c.scalar(0)), c.ints(-1, int64(d*n)))
 }
 
 // neighbours is a vote of nearest neighbours.

@@ -448,6 +448,7 @@ class _Inputs:
     """The features as most experts take them: standardised, or divided by their largest size."""
 
     waves: tuple[F32, F32] | None = None
+    splines: _Splines | None = None
 
     def __init__(self, f: Fields) -> None:
         f.group("inputs")
@@ -487,6 +488,52 @@ class _Inputs:
         turns -= np.rint(turns)
         phi = np.hstack([np.cos(2 * np.pi * turns) * math.sqrt(2 / 256), part / math.sqrt(self._dim)])
         return Dense(phi.astype(np.float32))
+
+
+_KNOTS, _COARSE, _PAIRED = 17, 4, 24
+
+
+class _Splines:
+    """Hat functions of each feature and products of two features' coarser ones, with which a
+    generalized additive model with pairwise interactions is linear."""
+
+    def __init__(self, f: Fields, features: int) -> None:
+        knots = f.floats("knots", "<f4")
+        if not len(knots) or len(knots) % _KNOTS or len(knots) > _KNOTS * features:
+            raise f.fail(f"knots: {len(knots)} of {features} features")
+        self._knots = knots.reshape(-1, _KNOTS).astype(np.float64)
+        if not np.isfinite(self._knots).all() or (np.diff(self._knots) < 0).any():
+            raise f.fail("knots: they are not in order")
+        many = (np.diff(self._knots) > 0).sum(axis=1) > 1
+        order = np.concatenate([np.nonzero(many)[0], np.nonzero(~many)[0]])
+        self._paired = np.sort(order[:_PAIRED])
+
+    def scores(self, z: Rows, bias: float, w: F64) -> F64:
+        """What a linear function of the splines of z is."""
+        d, p = len(self._knots), len(self._paired)
+        coarse = (_KNOTS - 1) // _COARSE + 1
+        w = np.concatenate([w, np.zeros(max(0, d * _KNOTS + p * (p - 1) // 2 * coarse**2 - len(w)))])
+        matrix, start = np.zeros((p, coarse, p, coarse)), d * _KNOTS
+        for j in range(p):
+            for k in range(j):
+                matrix[j, :, k, :] = w[start : start + coarse**2].reshape(coarse, coarse)
+                start += coarse**2
+        out = np.full(len(z), bias)
+        for start, end, part in parts(z, 2 * d * _KNOTS):
+            x = part.take(np.arange(d)).astype(np.float64)
+            out[start:end] += _hats(x, self._knots) @ w[: d * _KNOTS]
+            h = _hats(x[:, self._paired], self._knots[self._paired, ::_COARSE])
+            out[start:end] += np.einsum("ij,ij->i", h @ matrix.reshape(p * coarse, -1), h)
+        return out
+
+
+def _hats(x: F64, knots: F64) -> F64:
+    """The hat functions of each feature, in columns side by side. Where knots are equal, x at or
+    below them is at the first one."""
+    gap, past = np.diff(knots), x[:, :, None] - knots[:, :-1]
+    part = np.where(gap > 0, (past / np.where(gap > 0, gap, 1)).clip(0, 1), past > 0)
+    away = np.abs(part.sum(axis=2)[:, :, None] - np.arange(knots.shape[1]))
+    return np.asarray((1 - away).clip(0, None).reshape(len(x), -1))
 
 
 _NEAREST, _NEAR_LEAST, _NEAR_FEW, _NEAR_MANY, _NEAR_DIM = 5, 8, 512, 2048, 64
@@ -578,6 +625,8 @@ class Ensemble(Form):
             self._inputs.read_waves(f)
             if f.flag("neighbours"):
                 self._near = _Neighbours(f, self._limits is not None)
+            if f.next("knots"):
+                self._inputs.splines = _Splines(f, self._inputs.features)
         self._experts = [self._expert(f) for _ in range(n)]
         self._terms = []
         for _ in range(f.count("terms")):
@@ -612,9 +661,13 @@ class Ensemble(Form):
             return _ON_Z, _Vote(self._near, long)
         if kind != "linear":
             raise f.fail(f"kind: {kind!r} is not known")
-        form, w, b = f.integer("form", _ON_Z, _ON_PHI), f.floats("w"), f.number("b")
+        form, w, b = f.integer("form", _ON_Z, _ON_SPLINES), f.floats("w"), f.number("b")
         if self._inputs is None or form == _ON_PHI and self._inputs.waves is None:
             raise f.fail("form: the inputs are missing")
+        if form == _ON_SPLINES:
+            if self._inputs.splines is None:
+                raise f.fail("form: the knots are missing")
+            return _ON_Z, _Additive(self._inputs.splines, b, w)
         return form, Linear(b, w)
 
     def scores(self, x: Rows) -> F64:
@@ -655,7 +708,17 @@ class _Vote(Form):
         return self.near.scores(x, self.long)
 
 
-_ON_Z, _ON_ROW, _ON_PHI, _AS_IT_IS = range(4)
+@dataclass(frozen=True)
+class _Additive(Form):
+    splines: _Splines
+    bias: float
+    weights: F64
+
+    def scores(self, x: Rows) -> F64:
+        return self.splines.scores(x, self.bias, self.weights)
+
+
+_ON_Z, _ON_ROW, _ON_PHI, _ON_SPLINES, _AS_IT_IS = range(5)
 _UNIT = Transform(0, "unit", False, np.arange(0), np.zeros(0), np.zeros(0), 0.0, -1e15, 1e15)
 
 
