@@ -12,7 +12,7 @@ const (
 	knotsEach  = 17 // of a feature
 	coarse     = 4  // products have every such knot
 	coarseEach = (knotsEach-1)/coarse + 1
-	mostPaired = 24 // features whose products count
+	mostPaired = 16 // features whose products count
 )
 
 // splines maps standardised inputs to hat functions of each feature and products of them, so
@@ -73,44 +73,56 @@ func (s *splines) pair() {
 	slices.Sort(s.paired)
 }
 
-// interval returns the number of the interval between two knots that v is in, and where in it v
-// is, from 0 to 1. Only every step-th knot counts.
-func interval(knots []float32, step int, v float32) (i int32, part float64) {
-	if v <= knots[0] {
-		return 0, 0
-	}
-	for k := step; k < len(knots); k += step {
-		if v <= knots[k] {
-			from := float64(knots[k-step])
-			return int32(k/step - 1), (float64(v) - from) / (float64(knots[k]) - from)
+// interval returns the number of the interval between two knots that v is in: (knots[i],
+// knots[i+1]], the first one and the last one without bounds.
+func interval(knots []float32, v float32) int {
+	i := 0
+	for step := knotsEach / 2; step > 0; step /= 2 {
+		if v > knots[i+step] {
+			i += step
 		}
 	}
-	return int32((len(knots)-1)/step - 1), 1
+	return i
+}
+
+// between returns where v is between two numbers, from 0 to 1.
+func between(from, to, v float32) float64 {
+	switch {
+	case v <= from:
+		return 0
+	case v >= to:
+		return 1
+	}
+	return (float64(v) - float64(from)) / (float64(to) - float64(from))
 }
 
 // append appends the hat functions and products of z, which is dense, that are not 0.
 func (s *splines) append(v stream.Vec, z stream.Vec) stream.Vec {
 	d := min(len(z.Val), s.features())
+	var at [mostPaired]int32
+	var part [mostPaired]float64
+	paired := s.paired
 	for j, x := range z.Val[:d] {
-		i, a := interval(s.of(j), 1, x)
-		at := int32(j*knotsEach) + i
-		v.Idx, v.Val = append(v.Idx, at, at+1), append(v.Val, float32(1-a), float32(a))
-	}
-	var is [mostPaired]int32
-	var parts [mostPaired]float64
-	table := int32(len(s.knots))
-	for n, j := range s.paired {
-		if j >= d {
-			break
+		k := s.of(j)
+		i := interval(k, x)
+		a, first := between(k[i], k[i+1], x), int32(j*knotsEach+i)
+		v.Idx, v.Val = append(v.Idx, first, first+1), append(v.Val, float32(1-a), float32(a))
+		if len(paired) > 0 && paired[0] == j {
+			n := len(s.paired) - len(paired)
+			paired = paired[1:]
+			i = i / coarse * coarse
+			at[n], part[n] = int32(i/coarse), between(k[i], k[i+coarse], x)
 		}
-		i, a := interval(s.of(j), coarse, z.Val[j])
-		for k, b := range parts[:n] {
-			at := table + i*coarseEach + is[k]
-			v.Idx = append(v.Idx, at, at+1, at+coarseEach, at+coarseEach+1)
+	}
+	table := int32(len(s.knots))
+	for n := range len(s.paired) - len(paired) {
+		a := part[n]
+		for k, b := range part[:n] {
+			first := table + at[n]*coarseEach + at[k]
+			v.Idx = append(v.Idx, first, first+1, first+coarseEach, first+coarseEach+1)
 			v.Val = append(v.Val, float32((1-a)*(1-b)), float32((1-a)*b), float32(a*(1-b)), float32(a*b))
 			table += coarseEach * coarseEach
 		}
-		is[n], parts[n] = i, a
 	}
 	return v
 }
@@ -118,7 +130,9 @@ func (s *splines) append(v stream.Vec, z stream.Vec) stream.Vec {
 // ofAll returns the splines of several inputs, in the memory of room.
 func (s *splines) ofAll(room *stream.Vec, zs ...stream.Vec) []stream.Vec {
 	out, ends := make([]stream.Vec, len(zs)), make([]int, len(zs))
-	room.Idx, room.Val = room.Idx[:0], room.Val[:0]
+	p := len(s.paired)
+	n := len(zs) * 2 * (s.features() + p*(p-1))
+	room.Idx, room.Val = slices.Grow(room.Idx[:0], n), slices.Grow(room.Val[:0], n)
 	for i, z := range zs {
 		*room = s.append(*room, z)
 		ends[i] = len(room.Idx)

@@ -490,7 +490,7 @@ class _Inputs:
         return Dense(phi.astype(np.float32))
 
 
-_KNOTS, _COARSE, _PAIRED = 17, 4, 24
+_KNOTS, _COARSE, _PAIRED = 17, 4, 16
 
 
 class _Splines:
