@@ -1,0 +1,205 @@
+package adaptive
+
+import (
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// drawn returns n inputs: a normal one, one with few values, a constant, and a skewed one.
+func drawn(r *rand.Rand, n int) []stream.Vec {
+	zs := make([]stream.Vec, n)
+	for i := range zs {
+		zs[i].Val = []float32{float32(r.NormFloat64()), float32(r.IntN(3)), 2, float32(math.Exp(2 * r.NormFloat64()))}
+	}
+	return zs
+}
+
+// TestSplines compares linear functions of splines with functions that they can represent
+// exactly.
+func TestSplines(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	s := newSplines(drawn(r, 500))
+	if d := s.features(); d != 4 || !slices.Equal(s.paired, []int{0, 1, 2, 3}) {
+		t.Fatalf("%d features, pairs of %v", d, s.paired)
+	}
+	limited := func(z stream.Vec, j int) float64 {
+		k := s.of(j)
+		return float64(min(max(z.Val[j], k[0]), k[knotsEach-1]))
+	}
+	table := func(of func(w []float64)) []float64 {
+		w := make([]float64, s.size())
+		of(w)
+		return w
+	}
+	for _, c := range []struct {
+		name string
+		w    []float64
+		want func(z stream.Vec) float64
+	}{
+		{"sum", table(func(w []float64) {
+			for i, k := range s.knots {
+				w[i] = float64(k)
+			}
+		}), func(z stream.Vec) float64 { return limited(z, 0) + limited(z, 1) + limited(z, 2) + limited(z, 3) }},
+		{"product", table(func(w []float64) { // of features 3 and 0: the fourth pair
+			from := len(s.knots) + 3*coarseEach*coarseEach
+			for i := range coarseEach {
+				for k := range coarseEach {
+					w[from+i*coarseEach+k] = float64(s.of(3)[coarse*i]) * float64(s.of(0)[coarse*k])
+				}
+			}
+		}), func(z stream.Vec) float64 { return limited(z, 3) * limited(z, 0) }},
+		{"count", table(func(w []float64) {
+			for i := range w {
+				w[i] = 1
+			}
+		}), func(stream.Vec) float64 { return 4 + 6 }},
+	} {
+		zs := append(drawn(r, 200), stream.Vec{Val: []float32{s.of(0)[3], 1, 2, s.of(3)[8]}}, stream.Vec{Val: []float32{-9, -1, 1, 0}})
+		room := new(stream.Vec)
+		for i, v := range s.ofAll(room, zs...) {
+			if !slices.IsSorted(v.Idx) {
+				t.Fatalf("%s: %v", c.name, v.Idx)
+			}
+			if got, want := linear.Dot(c.w, v), c.want(zs[i]); math.Abs(got-want) > 1e-5*(1+math.Abs(want)) {
+				t.Errorf("%s of %v: %g, want %g", c.name, zs[i].Val, got, want)
+			}
+		}
+	}
+	// Inputs may have more features, or fewer.
+	if v := s.ofAll(new(stream.Vec), stream.Vec{Val: []float32{1}})[0]; len(v.Idx) != 2 {
+		t.Errorf("of one feature: %v", v)
+	}
+	if v := s.ofAll(new(stream.Vec), stream.Vec{Val: make([]float32, 9)})[0]; len(v.Idx) != 2*4+4*6 {
+		t.Errorf("of nine features: %v", v)
+	}
+}
+
+// Products are of the first features with more than two values, then of others.
+func TestPaired(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	zs := make([]stream.Vec, 100)
+	for i := range zs {
+		for j := range 40 {
+			v := float32(r.IntN(2))
+			if j%3 == 0 {
+				v = r.Float32()
+			}
+			zs[i].Val = append(zs[i].Val, v)
+		}
+	}
+	want := []int{0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39}
+	if s := newSplines(zs); !slices.Equal(s.paired, want) {
+		t.Errorf("pairs of %v, want %v", s.paired, want)
+	}
+}
+
+func TestSplineFields(t *testing.T) {
+	nan := float32(math.NaN())
+	good := newSplines(drawn(rand.New(rand.NewPCG(7, 8)), 50)).knots
+	for name, c := range map[string]struct {
+		knots []float32
+		ok    bool
+	}{
+		"good":         {good, true},
+		"not in order": {append([]float32{99}, good[1:]...), false},
+		"not numbers":  {append(slices.Clone(good[:67]), nan), false},
+		"too few":      {good[:30], false},
+		"too many":     {make([]float32, (narrow+1)*knotsEach), false},
+	} {
+		s := &splines{knots: c.knots}
+		data, err := state.Append(nil, func(f *state.Fields) { splineFields(f, &s) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got *splines
+		if err := state.Decode(data, func(f *state.Fields) { splineFields(f, &got) }); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		} else if c.ok && (!slices.Equal(got.knots, c.knots) || len(got.paired) != 4) {
+			t.Errorf("%s: %v, %v", name, got.knots, got.paired)
+		}
+	}
+}
+
+// TestGAM: the expert on splines learns the product of two features among ten, and what it
+// learned from before its knots were known.
+func TestGAM(t *testing.T) {
+	for _, task := range []algos.Task{algos.Classify, algos.Regress} {
+		r := rand.New(rand.NewPCG(9, 10))
+		xs := make([]*stream.Example, 3000)
+		for i := range xs {
+			x := &stream.Example{Labelled: true, X: stream.Vec{Val: make([]float32, 10)}}
+			for j := range x.X.Val {
+				x.X.Val[j] = float32(r.NormFloat64())
+			}
+			v := x.X.Val
+			if x.Y = 100 * float64(v[1]*v[7]); task == algos.Classify {
+				x.Y = math.Copysign(1, x.Y)
+			}
+			xs[i] = x
+		}
+		l, err := Spec.New(algos.Env{Seed: 3, Log: slog.New(slog.DiscardHandler), Task: task}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := l.(*Learner)
+		gam := func() expert {
+			for _, e := range a.experts {
+				if e.name == "gam" {
+					return e.expert
+				}
+			}
+			return nil
+		}
+		out := make([]float64, 512)
+		for _, block := range [][]*stream.Example{xs[:500], xs[500:512]} {
+			if _, _, err := a.Follow(t.Context(), out[:len(block)], block); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch e := gam().(type) {
+		case *gradient:
+			if e.n != 512 {
+				t.Errorf("it learned from %d of 512 examples", e.n)
+			}
+		case *fitted:
+			if n := e.l.Report().Step; n != 512 {
+				t.Errorf("it learned from %d of 512 examples", n)
+			}
+		}
+		for block := range slices.Chunk(xs[512:], 64) {
+			if _, _, err := a.Follow(t.Context(), out[:len(block)], block); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var wrong, square, all float64
+		for range 1000 {
+			in := input{x: &stream.Example{X: stream.Vec{Val: make([]float32, 10)}}}
+			v := in.x.X.Val
+			for j := range v {
+				v[j] = float32(r.NormFloat64())
+			}
+			y := 100 * float64(v[1]*v[7])
+			a.prepare(&in)
+			s := gam().predict(&in)
+			if !s.ok {
+				t.Fatal("there is no score")
+			}
+			if (s.f >= 0) != (y >= 0) {
+				wrong++
+			}
+			square, all = square+(s.f-y)*(s.f-y), all+y*y
+		}
+		if task == algos.Classify && wrong > 150 || task == algos.Regress && square > .25*all {
+			t.Errorf("task %v: %g of 1000 wrong, share of squares %g", task, wrong, square/all)
+		}
+	}
+}
