@@ -6,10 +6,11 @@
 //
 //	m                  a kernel SVM on a growing sample, which is cut when the stream changes
 //	k64, k256, k2048   challengers: kernel SVMs on the newest 64, 256 and 2,048 examples
-//	l1, l01            linear, passive-aggressive, at full and at a tenth of the step
+//	l1                 linear, passive-aggressive
 //	a3, a1             linear, AdaGrad on the hinge loss, at rates 0.3 and 0.1
-//	r1, r01            as l1 and l01, in 256 random Fourier features and the inputs
+//	r1                 as l1, in 256 random Fourier features and the inputs
 //	o0.1, o0.5, o2     learner online (logistic regression) at three rates
+//	gam                a generalized additive model with pairwise interactions (splines)
 //	n512, n2048        nearest neighbours among the newest 512 and 2,048 examples
 //	last, base         the previous label; the class rates so far
 //	dsg                learner dsg: a kernel SVM in random features, on a sample of all examples
@@ -31,9 +32,11 @@
 //
 // Linear experts and neighbours see standardised features: minus the mean so far, divided
 // by the standard deviation so far. Features with heavy tails go through asinh first
-// (prep.Asinh), which is fitted after 64 and after 512 examples. Examples with more than 512
+// (prep.Asinh), which is fitted after 64 and after 512 examples, as the knots of gam are. gam is
+// learner online on hat functions of each feature, at 17 quantiles, and products of those of two
+// features, at five quantiles each. Examples with more than 512
 // features, such as events with an id or a text, are not centred. For them there are no random
-// features, n2048 and dsg, and m is cut only where the evidence is stronger, since it is the only
+// features, gam, n2048 and dsg, and m is cut only where the evidence is stronger, since it is the only
 // kernel expert with a long memory. o0.1 to o2 see rows scaled to unit length; so do m and the
 // challengers, unless a schema says which features are numbers (algos.Env.Scaled).
 //
@@ -105,5 +108,5 @@
 // regression, IJCNN 1999; Herbster and Warmuth, Tracking the best expert, 1998; Freund and
 // Schapire (Hedge), 1997; Bach and Maloof, Paired learners for concept drift, ICDM 2008;
 // Platt, Probabilities for SV machines, 2000; Radhakrishnan et al. (recursive feature machines),
-// Science 383, 2024.
+// Science 383, 2024; Lou, Caruana, Gehrke and Hooker (GA2M), KDD 2013.
 package adaptive
