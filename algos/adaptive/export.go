@@ -216,7 +216,7 @@ func (m *mixture) Export(o plain.Options) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Experts = append(out.Experts, exportedExpert{legacyNames[e], t.weight, m.opinions[e].slope, &m.opinions[e].square, scale, model})
+		out.Experts = append(out.Experts, exportedExpert{names[e], t.weight, m.opinions[e].slope, &m.opinions[e].square, scale, model})
 	}
 	return out, nil
 }

@@ -255,9 +255,9 @@ func TestFourier(t *testing.T) {
 // sparse inputs.
 func TestOnePass(t *testing.T) {
 	const dim = 9
-	for _, rate := range []float64{0, 0.3} {
+	for _, adaptive := range []bool{false, true} {
 		r := rand.New(rand.NewPCG(4, 4))
-		dense, sparse := onePass{rate: rate}, onePass{rate: rate}
+		dense, sparse := onePass{rate: 0.3, adaptive: adaptive}, onePass{rate: 0.3, adaptive: adaptive}
 		w, g := make([]float64, dim+1), make([]float64, dim+1) // the last one is the bias
 		for i := range 2000 {
 			x, z := pointtest.Both(r, dim)
@@ -272,7 +272,7 @@ func TestOnePass(t *testing.T) {
 			}
 			got := dense.score(x)
 			if other := sparse.score(z); got != other || math.Abs(got-want) > 1e-9*(1+math.Abs(want)) {
-				t.Fatalf("rate %g, example %d: dense %g, sparse %g, want %g", rate, i, got, other, want)
+				t.Fatalf("adaptive %v, example %d: dense %g, sparse %g, want %g", adaptive, i, got, other, want)
 			}
 			y := float64(2*r.IntN(2) - 1)
 			if x.Val[0] > 0.3 {
@@ -284,16 +284,16 @@ func TestOnePass(t *testing.T) {
 				continue
 			}
 			for j, v := range row {
-				if rate == 0 {
-					w[j] += (1 - y*want) / square * y * v
+				if !adaptive {
+					w[j] += 0.3 * (1 - y*want) / square * y * v
 				} else if v != 0 {
 					g[j] += v * v
-					w[j] += rate * y * v / math.Sqrt(g[j])
+					w[j] += 0.3 * y * v / math.Sqrt(g[j])
 				}
 			}
 		}
 		if !slices.Equal(dense.w, sparse.w) || dense.b != sparse.b {
-			t.Errorf("rate %g: dense %v, sparse %v", rate, dense, sparse)
+			t.Errorf("adaptive %v: dense %v, sparse %v", adaptive, dense, sparse)
 		}
 	}
 }

@@ -13,11 +13,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/prep"
 )
 
-// legacyNames are the experts of models of earlier versions: kernel SVMs, then linear ones.
-var legacyNames = [...]string{"m", "k64", "k256", "k1024", "k2048", "l1", "l01", "a3", "a1", "r1", "r01"}
-
-const legacyOnPhi = 9 // the first expert on random features
-
 // parts are the experts and weights of a model that earlier versions of this program published.
 type parts struct {
 	weights []float64
@@ -33,7 +28,7 @@ type parts struct {
 // as the growing one does; an expert that has learned nothing predicts a constant.
 func (m *parts) ensemble(unknown float64) *ensemble {
 	out := &ensemble{inputs: m.inputs, seed: m.seed, fourier: m.fourier}
-	for e, w := range m.weights[:min(len(m.weights), len(legacyNames))] {
+	for e, w := range m.weights[:min(len(m.weights), numExperts)] {
 		k := len(out.members)
 		f := function(constant(unknown))
 		switch {
@@ -41,13 +36,13 @@ func (m *parts) ensemble(unknown float64) *ensemble {
 			f = m.kernels[e]
 		case e > growing && e < l1:
 			f, k = nil, 0
-		case e >= l1 && e < legacyOnPhi:
+		case e >= l1 && e < r1:
 			f = &linearFunction{onZ, m.linear[e-l1].w, m.linear[e-l1].b}
-		case e >= legacyOnPhi && m.fourier != nil:
+		case e >= r1 && m.fourier != nil:
 			f = &linearFunction{onPhi, m.linear[e-l1].w, m.linear[e-l1].b}
 		}
 		if f != nil {
-			out.members = append(out.members, member{legacyNames[e], f})
+			out.members = append(out.members, member{names[e], f})
 		}
 		out.terms = append(out.terms, term{member: k, weight: w})
 	}
@@ -59,7 +54,7 @@ func (m *parts) ensemble(unknown float64) *ensemble {
 func (m *parts) fields(f *state.Fields) {
 	if f.Decoding() && len(m.weights) > 1 {
 		m.inputs = new(inputs)
-		for range len(legacyNames) - l1 {
+		for range numExperts - l1 {
 			m.linear = append(m.linear, new(onePass))
 		}
 	}

@@ -57,8 +57,8 @@ type linearLearner interface {
 	fields(f *state.Fields)
 }
 
-// rates are the step sizes of AdaGrad; 0: passive-aggressive.
-var rates = [numExperts - l1]onePass{{}, {rate: 0.3}, {rate: 0.1}, {}}
+// rates are the step sizes of the linear experts.
+var rates = [numExperts - l1]onePass{{rate: 1}, {rate: 0.1}, {rate: 0.3, adaptive: true}, {rate: 0.1, adaptive: true}, {rate: 1}, {rate: 0.1}}
 
 // makePanel returns a panel. held limits the examples of the growing learner; 0 is no limit.
 // newLinear makes a linear expert from a step rule.
