@@ -23,11 +23,10 @@ const (
 	a3 // AdaGrad
 	a1
 	r1 // passive-aggressive in random features
-	r01
 	numExperts
 )
 
-var names = [numExperts]string{"m", "k64", "k256", "k1024", "k2048", "l1", "l01", "a3", "a1", "r1", "r01"}
+var names = [numExperts]string{"m", "k64", "k256", "k1024", "k2048", "l1", "l01", "a3", "a1", "r1"}
 
 // sizes are the numbers of examples at which experts start, change or end. Tests use
 // smaller ones.

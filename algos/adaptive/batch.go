@@ -215,11 +215,11 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 		}
 	}
 	if l.splines != nil {
-		zs := make([]stream.Vec, len(l.batch))
+		xs, zs := make([]stream.Vec, len(l.batch)), make([]stream.Vec, len(l.batch))
 		for i := range zs {
-			zs[i] = l.batch[i].z
+			xs[i], zs[i] = l.batch[i].x.X, l.batch[i].z
 		}
-		for i, hat := range l.splines.ofAll(&l.hats, zs...) {
+		for i, hat := range l.splines.ofAll(&l.hats, &l.inputs, xs, zs) {
 			l.batch[i].hat = hat
 		}
 	}
@@ -236,7 +236,7 @@ func (l *Learner) prepare(in *input) {
 		in.phi = l.fourier.of(in.z)
 	}
 	if l.splines != nil {
-		in.hat = l.splines.ofAll(new(stream.Vec), in.z)[0]
+		in.hat = l.splines.ofAll(new(stream.Vec), &l.inputs, []stream.Vec{in.x.X}, []stream.Vec{in.z})[0]
 	}
 	if in.row = in.z; l.inputs.wide {
 		in.row = unitLength(in.z)

@@ -83,7 +83,7 @@ func BenchmarkParts(b *testing.B) {
 		}
 	}
 	part("l1 l01 a3 a1", linear(l1, r1))
-	part("r1 r01", linear(r1, numExperts))
+	part("r1", linear(r1, numExperts))
 	for _, e := range l.experts[numExperts-1:] {
 		in := make([]input, tick)
 		each(e.name, func(xs []*stream.Example) {

@@ -6,7 +6,7 @@
 //
 //	m                  a kernel SVM on a growing sample, which is cut when the stream changes
 //	k64, k256, k2048   challengers: kernel SVMs on the newest 64, 256 and 2,048 examples
-//	l1                 linear, passive-aggressive
+//	l1, l01            linear, passive-aggressive, at full and at a tenth of the step
 //	a3, a1             linear, AdaGrad on the hinge loss, at rates 0.3 and 0.1
 //	r1                 as l1, in 256 random Fourier features and the inputs
 //	o0.1, o0.5, o2     learner online (logistic regression) at three rates

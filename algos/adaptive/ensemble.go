@@ -168,7 +168,7 @@ func (m *ensemble) inputsOf(xs []stream.Vec) *inputBatch {
 		b.phis = m.fourier.ofAll(nil, b.zs...)
 	}
 	if m.splines != nil {
-		b.hats = m.splines.ofAll(new(stream.Vec), b.zs...)
+		b.hats = m.splines.ofAll(new(stream.Vec), m.inputs, xs, b.zs)
 	}
 	if m.near != nil {
 		s := searches.Get().(*search) // a model is used by several goroutines
@@ -415,7 +415,7 @@ func (m *ensemble) inputFields(f *state.Fields) {
 	if near && f.Err() == nil {
 		f.Group("points", m.near.fields)
 	}
-	splineFields(f, &m.splines)
+	splineFields(f, &m.splines, m.inputs)
 }
 
 func (m *ensemble) memberFields(f *state.Fields, e *member) {
@@ -489,7 +489,7 @@ func (m *ensemble) check() error {
 	for _, e := range m.members {
 		switch x := e.function.(type) {
 		case *linearFunction:
-			if m.inputs == nil || x.form == onPhi && m.fourier == nil || x.form == onSplines && (m.splines == nil || m.splines.features() > len(m.inputs.mean)) {
+			if m.inputs == nil || x.form == onPhi && m.fourier == nil || x.form == onSplines && m.splines == nil {
 				return fmt.Errorf("expert %s: the inputs are missing", e.name)
 			}
 		case nearFunction:

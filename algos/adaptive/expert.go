@@ -66,8 +66,8 @@ func (l *Learner) newExperts() []entry {
 	for _, i := range [...]int{growing, k64, k256, k2048} {
 		list = append(list, entry{names[i], &kernelExpert{panel: l.panel, at: i}, false})
 	}
-	for i := l1; i <= r01; i++ {
-		list = append(list, entry{names[i], &linearExpert{p: l.panel, at: i - l1, form: formOf(i)}, i%2 == 0})
+	for i := l1; i < numExperts; i++ {
+		list = append(list, entry{names[i], &linearExpert{p: l.panel, at: i - l1, form: formOf(i)}, i == l01 || i == a1})
 	}
 	for _, rate := range [...]string{"0.1", "0.5", "2"} {
 		list = append(list, entry{"o" + rate, newGradient(l.env, onRow, rate), rate != "2"})

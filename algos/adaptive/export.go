@@ -106,7 +106,7 @@ func (m *ensemble) export(f function, o plain.Options) (prep.Exported, any, erro
 		case onPhi:
 			return m.inputs.export(), m.fourier.export(f.w, f.b), nil
 		case onSplines:
-			return m.inputs.export(), m.splines.export(f.w, f.b), nil
+			return m.splines.preprocessing(m.inputs), m.splines.export(f.w, f.b), nil
 		}
 		in := m.inputs.export()
 		in.UnitLength = f.form == onRow && m.inputs.wide
@@ -193,15 +193,16 @@ type exportedFourier struct {
 }
 
 type exportedSplines struct {
-	Kind    string         `json:"kind"`
-	Bias    float64        `json:"bias"`
-	Knots   [][]float32    `json:"knots"`
-	Weights [][]float64    `json:"weights"`
-	Pairs   []exportedPair `json:"pairs"`
+	Kind     string         `json:"kind"`
+	Bias     float64        `json:"bias"`
+	Features []int32        `json:"features"`
+	Knots    [][]float32    `json:"knots"`
+	Weights  [][]float64    `json:"weights"`
+	Pairs    []exportedPair `json:"pairs"`
 }
 
 type exportedPair struct {
-	Features [2]int      `json:"features"`
+	Features [2]int32    `json:"features"`
 	Weights  [][]float64 `json:"weights"`
 }
 
@@ -216,7 +217,7 @@ func (m *mixture) Export(o plain.Options) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Experts = append(out.Experts, exportedExpert{names[e], t.weight, m.opinions[e].slope, &m.opinions[e].square, scale, model})
+		out.Experts = append(out.Experts, exportedExpert{legacyNames[e], t.weight, m.opinions[e].slope, &m.opinions[e].square, scale, model})
 	}
 	return out, nil
 }
@@ -252,20 +253,43 @@ func (in *inputs) export() prep.Exported {
 	return x
 }
 
+// preprocessing returns what makes the numbers.
+func (s *splines) preprocessing(in *inputs) prep.Exported {
+	if !in.wide {
+		return in.export()
+	}
+	x := unscaled()
+	x.Scale, x.Clip, x.OnlyListed = prep.Standard, [2]float64{-math.MaxFloat32, math.MaxFloat32}, true
+	for _, j := range s.columns {
+		x.Index, x.Shift, x.Factor = append(x.Index, j), append(x.Shift, 0), append(x.Factor, 1)
+		if in.asinh != nil {
+			a := in.asinh[min(int(j), len(in.asinh)-1)]
+			if int(j) >= len(in.asinh) {
+				a = prep.Asinh{}
+			}
+			x.AsinhCenter, x.AsinhSize = append(x.AsinhCenter, a.Center), append(x.AsinhSize, a.Size)
+		}
+	}
+	return x
+}
+
 // export returns an expert on splines in plain form.
 func (s *splines) export(weights []float64, bias float64) exportedSplines {
-	x := exportedSplines{Kind: "splines", Bias: bias, Knots: [][]float32{}, Weights: [][]float64{}, Pairs: []exportedPair{}}
+	x := exportedSplines{Kind: "splines", Bias: bias, Features: slices.Clone(s.columns), Pairs: []exportedPair{}}
 	w := linear.Grow(slices.Clone(weights), s.size())
 	next := func(n int) (out []float64) {
 		out, w = w[:n:n], w[n:]
 		return out
 	}
-	for j := range s.features() {
+	for j := range s.count() {
+		if s.columns == nil {
+			x.Features = append(x.Features, int32(j))
+		}
 		x.Knots, x.Weights = append(x.Knots, s.of(j)), append(x.Weights, next(knotsEach))
 	}
 	for n, j := range s.paired {
 		for _, k := range s.paired[:n] {
-			p := exportedPair{Features: [2]int{j, k}}
+			p := exportedPair{Features: [2]int32{x.Features[j], x.Features[k]}}
 			for range coarseEach {
 				p.Weights = append(p.Weights, next(coarseEach))
 			}

@@ -175,14 +175,9 @@ func (l *Learner) fitInputs() error {
 	if l.inputs.fitAsinh(xs, l.env.Scaled) {
 		l.moveNeighbours(xs)
 	}
-	if l.inputs.wide || l.dim == 0 {
+	if l.splines = fitSplines(&l.inputs, xs, l.env.Scaled); l.splines == nil {
 		return nil
 	}
-	zs := make([]stream.Vec, len(xs))
-	for i, x := range xs {
-		zs[i] = l.inputs.apply(x.X)
-	}
-	l.splines = newSplines(zs)
 	for _, e := range l.experts {
 		var err error
 		switch x := e.expert.(type) {

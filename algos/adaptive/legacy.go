@@ -80,7 +80,7 @@ func (m *mixture) fields(f *state.Fields) {
 	f.Float64s("weights", &m.weights)
 	if f.Decoding() && f.Err() == nil {
 		n := len(m.weights)
-		if n != 1 && n != numExperts {
+		if n != 1 && n != len(legacyNames) {
 			f.Fail("weights", fmt.Errorf("there are %d", n))
 			return
 		}
@@ -119,7 +119,7 @@ func averageFields(f *state.Fields) *ensemble {
 		f.Float64("mean", &y.mean)
 		f.Float64("m2", &y.m2)
 	})
-	if f.Err() == nil && len(x.weights) != numExperts+2 {
+	if f.Err() == nil && len(x.weights) != len(legacyNames)+2 {
 		f.Fail(averageWeights, fmt.Errorf("%d weights", len(x.weights)))
 	}
 	if f.Err() != nil {
@@ -135,7 +135,7 @@ func averageFields(f *state.Fields) *ensemble {
 	m := x.ensemble(y.mean)
 	m.limits = &limits{-math.MaxFloat32, math.MaxFloat32}
 	for i, e := range [...]member{{"last", constant(y.last)}, {"mean", constant(y.mean)}} {
-		m.terms = append(m.terms, term{member: len(m.members), weight: x.weights[numExperts+i]})
+		m.terms = append(m.terms, term{member: len(m.members), weight: x.weights[len(legacyNames)+i]})
 		m.members = append(m.members, e)
 	}
 	return m

@@ -13,6 +13,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/prep"
 )
 
+// legacyNames are the experts of models of earlier versions.
+var legacyNames = append(names[:], "r01")
+
 // parts are the experts and weights of a model that earlier versions of this program published.
 type parts struct {
 	weights []float64
@@ -28,7 +31,7 @@ type parts struct {
 // as the growing one does; an expert that has learned nothing predicts a constant.
 func (m *parts) ensemble(unknown float64) *ensemble {
 	out := &ensemble{inputs: m.inputs, seed: m.seed, fourier: m.fourier}
-	for e, w := range m.weights[:min(len(m.weights), numExperts)] {
+	for e, w := range m.weights[:min(len(m.weights), len(legacyNames))] {
 		k := len(out.members)
 		f := function(constant(unknown))
 		switch {
@@ -42,7 +45,7 @@ func (m *parts) ensemble(unknown float64) *ensemble {
 			f = &linearFunction{onPhi, m.linear[e-l1].w, m.linear[e-l1].b}
 		}
 		if f != nil {
-			out.members = append(out.members, member{names[e], f})
+			out.members = append(out.members, member{legacyNames[e], f})
 		}
 		out.terms = append(out.terms, term{member: k, weight: w})
 	}
@@ -54,7 +57,7 @@ func (m *parts) ensemble(unknown float64) *ensemble {
 func (m *parts) fields(f *state.Fields) {
 	if f.Decoding() && len(m.weights) > 1 {
 		m.inputs = new(inputs)
-		for range numExperts - l1 {
+		for range len(legacyNames) - l1 {
 			m.linear = append(m.linear, new(onePass))
 		}
 	}

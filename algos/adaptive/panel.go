@@ -58,7 +58,7 @@ type linearLearner interface {
 }
 
 // rates are the step sizes of the linear experts.
-var rates = [numExperts - l1]onePass{{rate: 1}, {rate: 0.1}, {rate: 0.3, adaptive: true}, {rate: 0.1, adaptive: true}, {rate: 1}, {rate: 0.1}}
+var rates = [numExperts - l1]onePass{{rate: 1}, {rate: 0.1}, {rate: 0.3, adaptive: true}, {rate: 0.1, adaptive: true}, {rate: 1}}
 
 // makePanel returns a panel. held limits the examples of the growing learner; 0 is no limit.
 // newLinear makes a linear expert from a step rule.
@@ -343,7 +343,7 @@ func (l *panel) fields(f *state.Fields, record func()) {
 	if f.Decoding() {
 		l.evals, l.fourier = 0, restoredFourier(f, dim, &l.inputs, l.env.Seed)
 	}
-	splineFields(f, &l.splines)
+	splineFields(f, &l.splines, &l.inputs)
 	record()
 	f.Int("features", &l.dim)
 	f.Uint64("tuned", &l.tuned)

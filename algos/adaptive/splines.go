@@ -15,38 +15,73 @@ const (
 	mostPaired = 16 // features whose products count
 )
 
-// splines maps standardised inputs to hat functions of each feature and products of them, so
-// that a linear function of these is a generalized additive model with pairwise interactions
-// (Lou, Caruana, Gehrke and Hooker, KDD 2013):
+// splines maps numbers to hat functions of each and products of them, so that a linear function
+// of these is a generalized additive model with pairwise interactions (Lou, Caruana, Gehrke and
+// Hooker, KDD 2013):
 //
-//	f(z) = b + Σ_j s_j(z_j) + Σ_{j<k} s_jk(z_j, z_k)
+//	f(v) = b + Σ_j s_j(v_j) + Σ_{j<k} s_jk(v_j, v_k)
 //
-// s_j is linear between 17 quantiles of feature j among the first examples, and constant beyond
-// them; s_jk is bilinear between five quantiles of each.
+// s_j is linear between 17 quantiles of v_j among the first examples, and constant beyond them;
+// s_jk is bilinear between five quantiles of each. v are the standardised inputs; of wide
+// examples, those features that a schema says are numbers, not divided by their size.
 type splines struct {
-	knots  []float32 // knotsEach of each feature, not decreasing
-	paired []int     // features whose products count, in order
+	columns []int32   // of wide examples: the features, in order
+	knots   []float32 // knotsEach of each number, not decreasing
+	paired  []int     // numbers whose products count, in order
 }
 
-// newSplines takes the quantiles of inputs, of which there is at least one.
-func newSplines(zs []stream.Vec) *splines {
+// fitSplines takes the quantiles of xs, of which there is at least one. It returns nil if there
+// are no numbers. scaled is that of algos.Env.
+func fitSplines(in *inputs, xs []*stream.Example, scaled []bool) *splines {
 	s := &splines{}
-	column := make([]float32, len(zs))
-	for j := range zs[0].Val {
-		for i, z := range zs {
-			column[i] = z.Val[j]
+	if in.wide {
+		for j, yes := range scaled[:min(len(scaled), len(in.most))] {
+			if !yes && len(s.columns) < narrow {
+				s.columns = append(s.columns, int32(j))
+			}
+		}
+	}
+	vs := make([]stream.Vec, len(xs))
+	for i, x := range xs {
+		vs[i] = s.numbers(in, x.X, in.apply(x.X))
+	}
+	column := make([]float32, len(xs))
+	for j := range vs[0].Val {
+		for i, v := range vs {
+			column[i] = v.Val[j]
 		}
 		slices.Sort(column)
 		for k := range knotsEach {
 			s.knots = append(s.knots, column[k*(len(column)-1)/(knotsEach-1)])
 		}
 	}
+	if s.knots == nil {
+		return nil
+	}
 	s.pair()
 	return s
 }
 
-// features returns the number of features that have knots.
-func (s *splines) features() int { return len(s.knots) / knotsEach }
+// numbers returns the numbers, dense, of x, which is z as standardised.
+func (s *splines) numbers(in *inputs, x, z stream.Vec) stream.Vec {
+	if !in.wide {
+		return z
+	}
+	v := make([]float32, len(s.columns))
+	for k, j := range s.columns {
+		at, ok := int(j), int(j) < len(x.Val)
+		if x.Idx != nil {
+			at, ok = slices.BinarySearch(x.Idx, j)
+		}
+		if ok {
+			v[k] = float32(in.mapped(int(j), x.Val[at]))
+		}
+	}
+	return stream.Vec{Val: v}
+}
+
+// count returns the number of numbers.
+func (s *splines) count() int { return len(s.knots) / knotsEach }
 
 // size returns the number of hat functions and products.
 func (s *splines) size() int {
@@ -54,14 +89,14 @@ func (s *splines) size() int {
 	return len(s.knots) + n*(n-1)/2*coarseEach*coarseEach
 }
 
-// of returns the knots of feature j.
+// of returns the knots of number j.
 func (s *splines) of(j int) []float32 { return s.knots[j*knotsEach : (j+1)*knotsEach] }
 
-// pair chooses the features whose products count: the first ones with more than two values,
+// pair chooses the numbers whose products count: the first ones with more than two values,
 // then the first others.
 func (s *splines) pair() {
 	var few []int
-	for j := range s.features() {
+	for j := range s.count() {
 		if len(slices.Compact(slices.Clone(s.of(j)))) > 2 {
 			s.paired = append(s.paired, j)
 		} else {
@@ -96,9 +131,9 @@ func between(from, to, v float32) float64 {
 	return (float64(v) - float64(from)) / (float64(to) - float64(from))
 }
 
-// append appends the hat functions and products of z, which is dense, that are not 0.
-func (s *splines) append(v stream.Vec, z stream.Vec) stream.Vec {
-	d := min(len(z.Val), s.features())
+// append appends the hat functions and products of numbers z that are not 0.
+func (s *splines) append(v, z stream.Vec) stream.Vec {
+	d := min(len(z.Val), s.count())
 	var at [mostPaired]int32
 	var part [mostPaired]float64
 	paired := s.paired
@@ -127,14 +162,14 @@ func (s *splines) append(v stream.Vec, z stream.Vec) stream.Vec {
 	return v
 }
 
-// ofAll returns the splines of several inputs, in the memory of room.
-func (s *splines) ofAll(room *stream.Vec, zs ...stream.Vec) []stream.Vec {
+// ofAll returns the splines of examples xs, which are zs as standardised, in the memory of room.
+func (s *splines) ofAll(room *stream.Vec, in *inputs, xs, zs []stream.Vec) []stream.Vec {
 	out, ends := make([]stream.Vec, len(zs)), make([]int, len(zs))
 	p := len(s.paired)
-	n := len(zs) * 2 * (s.features() + p*(p-1))
+	n := len(zs) * 2 * (s.count() + p*(p-1))
 	room.Idx, room.Val = slices.Grow(room.Idx[:0], n), slices.Grow(room.Val[:0], n)
 	for i, z := range zs {
-		*room = s.append(*room, z)
+		*room = s.append(*room, s.numbers(in, xs[i], z))
 		ends[i] = len(room.Idx)
 	}
 	from := 0
@@ -146,7 +181,7 @@ func (s *splines) ofAll(room *stream.Vec, zs ...stream.Vec) []stream.Vec {
 }
 
 // splineFields describes *s, which is nil if there are none.
-func splineFields(f *state.Fields, s **splines) {
+func splineFields(f *state.Fields, s **splines, in *inputs) {
 	if f.Decoding() {
 		*s = nil
 	}
@@ -156,17 +191,25 @@ func splineFields(f *state.Fields, s **splines) {
 	if f.Decoding() {
 		*s = new(splines)
 	}
-	k := &(*s).knots
+	k, c := &(*s).knots, &(*s).columns
 	f.Float32s("knots", k)
+	f.Int32s("columns", c)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	bad := len(*k) == 0 || len(*k)%knotsEach > 0 || len(*k) > narrow*knotsEach
+	count, most := len(*c), len(in.most)
+	if !in.wide {
+		count, most = len(*k)/knotsEach, 0
+	}
+	bad := len(*k) == 0 || len(*k) != count*knotsEach || count > narrow || !in.wide && count > len(in.mean)
 	for j, v := range *k {
 		bad = bad || v-v != 0 || j%knotsEach > 0 && v < (*k)[j-1]
 	}
+	for j, v := range *c {
+		bad = bad || v < 0 || int(v) >= most || j > 0 && v <= (*c)[j-1]
+	}
 	if bad {
-		f.Fail("knots", errors.New("they are not 17 for each feature, in order"))
+		f.Fail("knots", errors.New("they are not 17 for each number, in order"))
 		return
 	}
 	(*s).pair()

@@ -10,10 +10,11 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// drawn returns n inputs: a normal one, one with few values, a constant, and a skewed one.
+// drawn returns n examples of a normal number, one with few values, a constant, and a skewed one.
 func drawn(r *rand.Rand, n int) []stream.Vec {
 	zs := make([]stream.Vec, n)
 	for i := range zs {
@@ -22,12 +23,23 @@ func drawn(r *rand.Rand, n int) []stream.Vec {
 	return zs
 }
 
+// raw are inputs that splines take as they are.
+var raw = &inputs{wide: true, most: make([]float64, 40)}
+
+func splinesOf(zs []stream.Vec) *splines {
+	xs := make([]*stream.Example, len(zs))
+	for i, z := range zs {
+		xs[i] = &stream.Example{X: z}
+	}
+	return fitSplines(raw, xs, make([]bool, len(zs[0].Val)))
+}
+
 // TestSplines compares linear functions of splines with functions that they can represent
 // exactly.
 func TestSplines(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	s := newSplines(drawn(r, 500))
-	if d := s.features(); d != 4 || !slices.Equal(s.paired, []int{0, 1, 2, 3}) {
+	s := splinesOf(drawn(r, 500))
+	if d := s.count(); d != 4 || !slices.Equal(s.paired, []int{0, 1, 2, 3}) {
 		t.Fatalf("%d features, pairs of %v", d, s.paired)
 	}
 	limited := func(z stream.Vec, j int) float64 {
@@ -65,7 +77,7 @@ func TestSplines(t *testing.T) {
 	} {
 		zs := append(drawn(r, 200), stream.Vec{Val: []float32{s.of(0)[3], 1, 2, s.of(3)[8]}}, stream.Vec{Val: []float32{-9, -1, 1, 0}})
 		room := new(stream.Vec)
-		for i, v := range s.ofAll(room, zs...) {
+		for i, v := range s.ofAll(room, raw, zs, nil) {
 			if !slices.IsSorted(v.Idx) {
 				t.Fatalf("%s: %v", c.name, v.Idx)
 			}
@@ -74,12 +86,37 @@ func TestSplines(t *testing.T) {
 			}
 		}
 	}
-	// Inputs may have more features, or fewer.
-	if v := s.ofAll(new(stream.Vec), stream.Vec{Val: []float32{1}})[0]; len(v.Idx) != 2 {
-		t.Errorf("of one feature: %v", v)
+	// Of standardised inputs there may be more, or fewer.
+	s.columns = nil
+	for n, want := range map[int]int{1: 2, 4: 2*4 + 4*6, 9: 2*4 + 4*6} {
+		z := []stream.Vec{{Val: make([]float32, n)}}
+		if v := s.ofAll(new(stream.Vec), new(inputs), z, z)[0]; len(v.Idx) != want {
+			t.Errorf("of %d features: %v", n, v)
+		}
 	}
-	if v := s.ofAll(new(stream.Vec), stream.Vec{Val: make([]float32, 9)})[0]; len(v.Idx) != 2*4+4*6 {
-		t.Errorf("of nine features: %v", v)
+}
+
+// TestNumbers: splines of wide examples take the numbers of a schema, dense or sparse, and map
+// heavy tails.
+func TestNumbers(t *testing.T) {
+	in := &inputs{wide: true, most: make([]float64, 900), asinh: []prep.Asinh{{}, {}, {Size: 2}}}
+	dense, sparse := make([]float32, 900), stream.Vec{Idx: []int32{2, 7, 700}, Val: []float32{4, 5, 1}}
+	dense[2], dense[7], dense[700] = 4, 5, 1
+	scaled := make([]bool, 2000)
+	for j := range scaled {
+		scaled[j] = j != 1 && j != 2 && j != 7 && j != 899 && j != 1500
+	}
+	for _, x := range []stream.Vec{{Val: dense}, sparse} {
+		s := fitSplines(in, []*stream.Example{{X: x}}, scaled)
+		if !slices.Equal(s.columns, []int32{1, 2, 7, 899}) || s.count() != 4 {
+			t.Fatalf("numbers %v, %d", s.columns, s.count())
+		}
+		if v := s.numbers(in, x, stream.Vec{}); !slices.Equal(v.Val, []float32{0, float32(math.Asinh(2)), 5, 0}) {
+			t.Errorf("numbers %v of %v", v, x)
+		}
+		if s := fitSplines(in, []*stream.Example{{X: x}}, nil); s != nil {
+			t.Errorf("without a schema: %v", s)
+		}
 	}
 }
 
@@ -97,34 +134,39 @@ func TestPaired(t *testing.T) {
 		}
 	}
 	want := []int{0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39}
-	if s := newSplines(zs); !slices.Equal(s.paired, want) {
+	if s := splinesOf(zs); !slices.Equal(s.paired, want) {
 		t.Errorf("pairs of %v, want %v", s.paired, want)
 	}
 }
 
 func TestSplineFields(t *testing.T) {
 	nan := float32(math.NaN())
-	good := newSplines(drawn(rand.New(rand.NewPCG(7, 8)), 50)).knots
+	good := splinesOf(drawn(rand.New(rand.NewPCG(7, 8)), 50)).knots
+	four := []int32{0, 1, 5, 39}
 	for name, c := range map[string]struct {
-		knots []float32
-		ok    bool
+		knots   []float32
+		columns []int32
+		ok      bool
 	}{
-		"good":         {good, true},
-		"not in order": {append([]float32{99}, good[1:]...), false},
-		"not numbers":  {append(slices.Clone(good[:67]), nan), false},
-		"too few":      {good[:30], false},
-		"too many":     {make([]float32, (narrow+1)*knotsEach), false},
+		"good":                    {good, four, true},
+		"not in order":            {append([]float32{99}, good[1:]...), four, false},
+		"not numbers":             {append(slices.Clone(good[:67]), nan), four, false},
+		"too few":                 {good[:30], four, false},
+		"too many":                {make([]float32, (narrow+1)*knotsEach), four, false},
+		"columns not in order":    {good, []int32{0, 5, 1, 39}, false},
+		"columns beyond the last": {good, []int32{0, 1, 5, 40}, false},
+		"no columns":              {good, nil, false},
 	} {
-		s := &splines{knots: c.knots}
-		data, err := state.Append(nil, func(f *state.Fields) { splineFields(f, &s) })
+		s := &splines{knots: c.knots, columns: c.columns}
+		data, err := state.Append(nil, func(f *state.Fields) { splineFields(f, &s, raw) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got *splines
-		if err := state.Decode(data, func(f *state.Fields) { splineFields(f, &got) }); (err == nil) != c.ok {
+		if err := state.Decode(data, func(f *state.Fields) { splineFields(f, &got, raw) }); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
-		} else if c.ok && (!slices.Equal(got.knots, c.knots) || len(got.paired) != 4) {
-			t.Errorf("%s: %v, %v", name, got.knots, got.paired)
+		} else if c.ok && (!slices.Equal(got.knots, c.knots) || !slices.Equal(got.columns, four) || len(got.paired) != 4) {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -68,10 +68,11 @@ type featuresForm struct {
 }
 
 type splinesForm struct {
-	Bias    float64
-	Knots   [][]float64
-	Weights [][]float64
-	Pairs   []struct {
+	Bias     float64
+	Features []int
+	Knots    [][]float64
+	Weights  [][]float64
+	Pairs    []struct {
 		Features [2]int
 		Weights  [][]float64
 	}

@@ -377,34 +377,45 @@ func (c *converter) waves(m *featuresForm, x ref, s space) (ref, error) {
 
 // splines is a generalized additive model with pairwise interactions.
 func (c *converter) splines(m *splinesForm, x ref, s space) (ref, error) {
-	if len(m.Knots) == 0 || len(m.Weights) != len(m.Knots) || len(m.Knots[0]) < 2 {
-		return "", fmt.Errorf("knots of %d features and weights of %d", len(m.Knots), len(m.Weights))
+	if len(m.Knots) == 0 || len(m.Weights) != len(m.Knots) || len(m.Features) != len(m.Knots) || len(m.Knots[0]) < 2 {
+		return "", fmt.Errorf("%d features, knots of %d and weights of %d", len(m.Features), len(m.Knots), len(m.Weights))
 	}
-	columns, weights := []int64{}, []float64{}
-	for j, w := range m.Weights {
+	columns, weights, there := []int64{}, []float64{}, []float64{}
+	number := map[int]int{} // by feature
+	for i, w := range m.Weights {
+		j := m.Features[i]
 		at, ok := s.column(j)
-		if !ok || len(w) != len(m.Knots[0]) || len(m.Knots[j]) != len(w) {
-			return "", fmt.Errorf("feature %d: %d knots and %d weights", j, len(m.Knots[j]), len(w))
+		if j < 0 || len(w) != len(m.Knots[0]) || len(m.Knots[i]) != len(w) {
+			return "", fmt.Errorf("feature %d: %d knots and %d weights", j, len(m.Knots[i]), len(w))
 		}
-		columns, weights = append(columns, int64(at)), append(weights, w...)
+		known := 1.
+		if !ok { // no vector has it
+			at, known = 0, 0
+		}
+		number[j] = i
+		columns, weights, there = append(columns, int64(at)), append(weights, w...), append(there, known)
 	}
 	y := c.node("", "Gather", []attr{{"axis", 1}}, x, c.ints(columns...))
+	if slices.Contains(there, 0) {
+		y = c.op("Mul", y, c.tensor(there, len(there)))
+	}
 	f := c.op("MatMul", c.hats(y, m.Knots), c.tensor(weights, len(weights), 1))
 	f = c.op("Add", f, c.scalar(m.Bias))
 	if len(m.Pairs) == 0 {
 		return f, nil
 	}
 	// Pairs are a quadratic form of coarse hat functions.
-	var paired []int64 // features
+	var paired []int64 // numbers
 	at := map[int]int{}
 	for _, p := range m.Pairs {
 		for _, j := range p.Features {
-			if j < 0 || j >= len(m.Knots) {
-				return "", fmt.Errorf("a pair of feature %d of %d", j, len(m.Knots))
+			i, ok := number[j]
+			if !ok {
+				return "", fmt.Errorf("a pair of feature %d, which has no knots", j)
 			}
 			if _, ok := at[j]; !ok {
 				at[j] = len(paired)
-				paired = append(paired, int64(j))
+				paired = append(paired, int64(i))
 			}
 		}
 	}

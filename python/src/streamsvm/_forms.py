@@ -462,8 +462,9 @@ class _Inputs:
             factor = np.where(size > 0, 1 / size, 1e-300)
         shift = np.zeros(len(most)) if self.wide else mean
         self.features = len(factor)
-        asinh = Asinh.read(f, len(factor))
-        self._scale = Transform(0, "standard", not self.wide, np.arange(len(factor)), shift, factor, 0.0, -5.0, 5.0, asinh)
+        self.asinh = Asinh.read(f, len(factor))
+        index = np.arange(len(factor))
+        self._scale = Transform(0, "standard", not self.wide, index, shift, factor, 0.0, -5.0, 5.0, self.asinh)
 
     def read_waves(self, f: Fields) -> None:
         self._dim = f.integer("random_features", 0, 0 if self.wide else self.features)
@@ -497,10 +498,15 @@ class _Splines:
     """Hat functions of each feature and products of two features' coarser ones, with which a
     generalized additive model with pairwise interactions is linear."""
 
-    def __init__(self, f: Fields, features: int) -> None:
-        knots = f.floats("knots", "<f4")
-        if not len(knots) or len(knots) % _KNOTS or len(knots) > _KNOTS * features:
-            raise f.fail(f"knots: {len(knots)} of {features} features")
+    def __init__(self, f: Fields, inputs: _Inputs) -> None:
+        knots, columns = f.floats("knots", "<f4"), f.ints("columns")
+        self._columns = columns if inputs.wide else np.arange(len(knots) // _KNOTS)
+        self._raw, self._asinh = inputs.wide, inputs.asinh
+        n = len(self._columns)
+        if not n or len(knots) != _KNOTS * n or (np.diff(self._columns) <= 0).any():
+            raise f.fail(f"knots: {len(knots)} of {n} features")
+        if self._columns[0] < 0 or self._columns[-1] >= inputs.features:
+            raise f.fail(f"columns: of {inputs.features} features")
         self._knots = knots.reshape(-1, _KNOTS).astype(np.float64)
         if not np.isfinite(self._knots).all() or (np.diff(self._knots) < 0).any():
             raise f.fail("knots: they are not in order")
@@ -508,8 +514,15 @@ class _Splines:
         order = np.concatenate([np.nonzero(many)[0], np.nonzero(~many)[0]])
         self._paired = np.sort(order[:_PAIRED])
 
+    def numbers(self, x: Rows, z: Rows) -> Rows:
+        """The numbers of x, which is z as standardised."""
+        if not self._raw:
+            return Dense(z.take(self._columns))
+        v = x.take(self._columns).astype(np.float64)
+        return Dense((self._asinh.of(v, self._columns) if self._asinh else v).astype(np.float32))
+
     def scores(self, z: Rows, bias: float, w: F64) -> F64:
-        """What a linear function of the splines of z is."""
+        """What a linear function of the splines of numbers z is."""
         d, p = len(self._knots), len(self._paired)
         coarse = (_KNOTS - 1) // _COARSE + 1
         w = np.concatenate([w, np.zeros(max(0, d * _KNOTS + p * (p - 1) // 2 * coarse**2 - len(w)))])
@@ -626,7 +639,7 @@ class Ensemble(Form):
             if f.flag("neighbours"):
                 self._near = _Neighbours(f, self._limits is not None)
             if f.next("knots"):
-                self._inputs.splines = _Splines(f, self._inputs.features)
+                self._inputs.splines = _Splines(f, self._inputs)
         self._experts = [self._expert(f) for _ in range(n)]
         self._terms = []
         for _ in range(f.count("terms")):
@@ -661,13 +674,13 @@ class Ensemble(Form):
             return _ON_Z, _Vote(self._near, long)
         if kind != "linear":
             raise f.fail(f"kind: {kind!r} is not known")
-        form, w, b = f.integer("form", _ON_Z, _ON_SPLINES), f.floats("w"), f.number("b")
+        form, w, b = f.integer("form", _ON_Z, _ON_NUMBERS), f.floats("w"), f.number("b")
         if self._inputs is None or form == _ON_PHI and self._inputs.waves is None:
             raise f.fail("form: the inputs are missing")
-        if form == _ON_SPLINES:
+        if form == _ON_NUMBERS:
             if self._inputs.splines is None:
                 raise f.fail("form: the knots are missing")
-            return _ON_Z, _Additive(self._inputs.splines, b, w)
+            return _ON_NUMBERS, _Additive(self._inputs.splines, b, w)
         return form, Linear(b, w)
 
     def scores(self, x: Rows) -> F64:
@@ -677,6 +690,8 @@ class Ensemble(Form):
             views |= {_ON_Z: z, _ON_ROW: _UNIT.apply(z) if self._inputs.wide else z}
             if self._inputs.waves is not None:
                 views[_ON_PHI] = self._inputs.random_features(z)
+            if self._inputs.splines is not None:
+                views[_ON_NUMBERS] = self._inputs.splines.numbers(x, z)
         s = [m.scores(views[t] if isinstance(t, int) else t.apply(x)) for t, m in self._experts]
         if self._limits is not None:
             total = sum((t[5] * s[t[0]].clip(*self._limits) for t in self._terms), np.full(len(x), self._bias))
@@ -718,7 +733,7 @@ class _Additive(Form):
         return self.splines.scores(x, self.bias, self.weights)
 
 
-_ON_Z, _ON_ROW, _ON_PHI, _ON_SPLINES, _AS_IT_IS = range(5)
+_ON_Z, _ON_ROW, _ON_PHI, _ON_NUMBERS, _AS_IT_IS = range(5)
 _UNIT = Transform(0, "unit", False, np.arange(0), np.zeros(0), np.zeros(0), 0.0, -1e15, 1e15)
 
 
