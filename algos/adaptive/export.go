@@ -196,7 +196,8 @@ type exportedSplines struct {
 	Kind     string         `json:"kind"`
 	Bias     float64        `json:"bias"`
 	Features []int32        `json:"features"`
-	Knots    [][]float32    `json:"knots"`
+	Knots    [][]float64    `json:"knots"`
+	Coarse   [][]float64    `json:"coarse"`
 	Weights  [][]float64    `json:"weights"`
 	Pairs    []exportedPair `json:"pairs"`
 }
@@ -285,18 +286,33 @@ func (s *splines) export(weights []float64, bias float64) exportedSplines {
 		if s.columns == nil {
 			x.Features = append(x.Features, int32(j))
 		}
-		x.Knots, x.Weights = append(x.Knots, s.of(j)), append(x.Weights, next(knotsEach))
+		fine, coarse := s.of(j)
+		x.Knots, x.Coarse = append(x.Knots, exportKnots(fine)), append(x.Coarse, exportKnots(coarse))
+		x.Weights = append(x.Weights, next(fineEach)[:len(x.Knots[j])])
 	}
 	for n, j := range s.paired {
 		for _, k := range s.paired[:n] {
 			p := exportedPair{Features: [2]int32{x.Features[j], x.Features[k]}}
-			for range coarseEach {
-				p.Weights = append(p.Weights, next(coarseEach))
+			for i := range coarseEach {
+				if row := next(coarseEach); i < len(x.Coarse[j]) {
+					p.Weights = append(p.Weights, row[:len(x.Coarse[k])])
+				}
 			}
 			x.Pairs = append(x.Pairs, p)
 		}
 	}
 	return x
+}
+
+// exportKnots returns the knots, as numbers of 64 bits, so that no digits are lost.
+func exportKnots(knots []float32) []float64 {
+	out := []float64{}
+	for _, v := range knots {
+		if v < math.MaxFloat32 || len(out) == 0 {
+			out = append(out, float64(v))
+		}
+	}
+	return out
 }
 
 // export returns an expert on random features in plain form.

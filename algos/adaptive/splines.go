@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -9,10 +10,9 @@ import (
 )
 
 const (
-	knotsEach  = 17 // of a feature
-	coarse     = 4  // products have every such knot
-	coarseEach = (knotsEach-1)/coarse + 1
-	mostPaired = 16 // features whose products count
+	fineEach   = 17 // most knots of a number
+	coarseEach = 5  // most knots of a number in products
+	mostPaired = 16 // numbers whose products count
 )
 
 // splines maps numbers to hat functions of each and products of them, so that a linear function
@@ -22,12 +22,13 @@ const (
 //	f(v) = b + Σ_j s_j(v_j) + Σ_{j<k} s_jk(v_j, v_k)
 //
 // s_j is linear between 17 quantiles of v_j among the first examples, and constant beyond them;
-// s_jk is bilinear between five quantiles of each. v are the standardised inputs; of wide
-// examples, those features that a schema says are numbers, not divided by their size.
+// s_jk is bilinear between five quantiles of each. Equal quantiles are one knot. v are the
+// standardised inputs; of wide examples, those features that a schema says are numbers, not
+// divided by their size.
 type splines struct {
-	columns []int32   // of wide examples: the features, in order
-	knots   []float32 // knotsEach of each number, not decreasing
-	paired  []int     // numbers whose products count, in order
+	columns      []int32   // of wide examples: the features, in order
+	fine, coarse []float32 // fineEach and coarseEach knots of each number, increasing; MaxFloat32 follows where there are fewer
+	paired       []int     // numbers whose products count, in order
 }
 
 // fitSplines takes the quantiles of xs, of which there is at least one. It returns nil if there
@@ -51,11 +52,10 @@ func fitSplines(in *inputs, xs []*stream.Example, scaled []bool) *splines {
 			column[i] = v.Val[j]
 		}
 		slices.Sort(column)
-		for k := range knotsEach {
-			s.knots = append(s.knots, column[k*(len(column)-1)/(knotsEach-1)])
-		}
+		s.fine = appendQuantiles(s.fine, column, fineEach)
+		s.coarse = appendQuantiles(s.coarse, column, coarseEach)
 	}
-	if s.knots == nil {
+	if s.fine == nil {
 		return nil
 	}
 	s.pair()
@@ -80,24 +80,40 @@ func (s *splines) numbers(in *inputs, x, z stream.Vec) stream.Vec {
 	return stream.Vec{Val: v}
 }
 
+// appendQuantiles appends n knots.
+func appendQuantiles(knots, sorted []float32, n int) []float32 {
+	from := len(knots)
+	for k := range n {
+		if v := sorted[k*(len(sorted)-1)/(n-1)]; len(knots) == from || v > knots[len(knots)-1] {
+			knots = append(knots, v)
+		}
+	}
+	for len(knots) < from+n {
+		knots = append(knots, math.MaxFloat32)
+	}
+	return knots
+}
+
 // count returns the number of numbers.
-func (s *splines) count() int { return len(s.knots) / knotsEach }
+func (s *splines) count() int { return len(s.fine) / fineEach }
+
+// of returns the fine and the coarse knots of number j.
+func (s *splines) of(j int) (fine, coarse []float32) {
+	return s.fine[j*fineEach : (j+1)*fineEach], s.coarse[j*coarseEach : (j+1)*coarseEach]
+}
 
 // size returns the number of hat functions and products.
 func (s *splines) size() int {
 	n := len(s.paired)
-	return len(s.knots) + n*(n-1)/2*coarseEach*coarseEach
+	return len(s.fine) + n*(n-1)/2*coarseEach*coarseEach
 }
-
-// of returns the knots of number j.
-func (s *splines) of(j int) []float32 { return s.knots[j*knotsEach : (j+1)*knotsEach] }
 
 // pair chooses the numbers whose products count: the first ones with more than two values,
 // then the first others.
 func (s *splines) pair() {
 	var few []int
 	for j := range s.count() {
-		if len(slices.Compact(slices.Clone(s.of(j)))) > 2 {
+		if fine, _ := s.of(j); fine[2] < math.MaxFloat32 {
 			s.paired = append(s.paired, j)
 		} else {
 			few = append(few, j)
@@ -108,27 +124,22 @@ func (s *splines) pair() {
 	slices.Sort(s.paired)
 }
 
-// interval returns the number of the interval between two knots that v is in: (knots[i],
-// knots[i+1]], the first one and the last one without bounds.
-func interval(knots []float32, v float32) int {
-	i := 0
-	for step := knotsEach / 2; step > 0; step /= 2 {
+// between returns the number of the interval between two knots that v is in, and where in it v
+// is, from 0 to 1. The number of intervals is a power of two.
+func between(knots []float32, v float32) (i int, part float64) {
+	for step := len(knots) / 2; step > 0; step /= 2 {
 		if v > knots[i+step] {
 			i += step
 		}
 	}
-	return i
-}
-
-// between returns where v is between two numbers, from 0 to 1.
-func between(from, to, v float32) float64 {
-	switch {
+	switch from, to := knots[i], knots[i+1]; {
 	case v <= from:
-		return 0
+		return i, 0
 	case v >= to:
-		return 1
+		return i, 1
+	default:
+		return i, (float64(v) - float64(from)) / (float64(to) - float64(from))
 	}
-	return (float64(v) - float64(from)) / (float64(to) - float64(from))
 }
 
 // append appends the hat functions and products of numbers z that are not 0.
@@ -138,18 +149,18 @@ func (s *splines) append(v, z stream.Vec) stream.Vec {
 	var part [mostPaired]float64
 	paired := s.paired
 	for j, x := range z.Val[:d] {
-		k := s.of(j)
-		i := interval(k, x)
-		a, first := between(k[i], k[i+1], x), int32(j*knotsEach+i)
+		fine, coarse := s.of(j)
+		i, a := between(fine, x)
+		first := int32(j*fineEach + i)
 		v.Idx, v.Val = append(v.Idx, first, first+1), append(v.Val, float32(1-a), float32(a))
 		if len(paired) > 0 && paired[0] == j {
 			n := len(s.paired) - len(paired)
 			paired = paired[1:]
-			i = i / coarse * coarse
-			at[n], part[n] = int32(i/coarse), between(k[i], k[i+coarse], x)
+			i, part[n] = between(coarse, x)
+			at[n] = int32(i)
 		}
 	}
-	table := int32(len(s.knots))
+	table := int32(len(s.fine))
 	for n := range len(s.paired) - len(paired) {
 		a := part[n]
 		for k, b := range part[:n] {
@@ -191,26 +202,31 @@ func splineFields(f *state.Fields, s **splines, in *inputs) {
 	if f.Decoding() {
 		*s = new(splines)
 	}
-	k, c := &(*s).knots, &(*s).columns
-	f.Float32s("knots", k)
-	f.Int32s("columns", c)
+	x := *s
+	f.Float32s("knots", &x.fine)
+	f.Float32s("coarse", &x.coarse)
+	f.Int32s("columns", &x.columns)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	count, most := len(*c), len(in.most)
+	n, most := len(x.columns), len(in.most)
 	if !in.wide {
-		count, most = len(*k)/knotsEach, 0
+		n, most = min(x.count(), len(in.mean)), 0
 	}
-	bad := len(*k) == 0 || len(*k) != count*knotsEach || count > narrow || !in.wide && count > len(in.mean)
-	for j, v := range *k {
-		bad = bad || v-v != 0 || j%knotsEach > 0 && v < (*k)[j-1]
+	bad := n == 0 || n > narrow || len(x.fine) != n*fineEach || len(x.coarse) != n*coarseEach
+	increasing := func(knots []float32, each int) {
+		for j, v := range knots {
+			bad = bad || !(math.Abs(float64(v)) <= math.MaxFloat32) || j%each > 0 && !(v > knots[j-1] || v == math.MaxFloat32)
+		}
 	}
-	for j, v := range *c {
-		bad = bad || v < 0 || int(v) >= most || j > 0 && v <= (*c)[j-1]
+	increasing(x.fine, fineEach)
+	increasing(x.coarse, coarseEach)
+	for j, v := range x.columns {
+		bad = bad || v < 0 || int(v) >= most || j > 0 && v <= x.columns[j-1]
 	}
 	if bad {
-		f.Fail("knots", errors.New("they are not 17 for each number, in order"))
+		f.Fail("knots", errors.New("they are not those of the features, in order"))
 		return
 	}
-	(*s).pair()
+	x.pair()
 }

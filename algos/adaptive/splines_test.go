@@ -42,9 +42,22 @@ func TestSplines(t *testing.T) {
 	if d := s.count(); d != 4 || !slices.Equal(s.paired, []int{0, 1, 2, 3}) {
 		t.Fatalf("%d features, pairs of %v", d, s.paired)
 	}
+	knots := func(j int) (fine, coarse []float64) {
+		a, b := s.of(j)
+		return exportKnots(a), exportKnots(b)
+	}
 	limited := func(z stream.Vec, j int) float64 {
-		k := s.of(j)
-		return float64(min(max(z.Val[j], k[0]), k[knotsEach-1]))
+		k, _ := knots(j)
+		return min(max(float64(z.Val[j]), k[0]), k[len(k)-1])
+	}
+	if k, c := knots(0); len(k) != 17 || len(c) != 5 {
+		t.Errorf("knots %v, %v", k, c)
+	}
+	if k, c := knots(1); !slices.Equal(k, []float64{0, 1, 2}) || !slices.Equal(k, c) {
+		t.Errorf("knots %v, %v of few values", k, c)
+	}
+	if k, c := knots(2); !slices.Equal(k, []float64{2}) || !slices.Equal(k, c) {
+		t.Errorf("knots %v, %v of a constant", k, c)
 	}
 	table := func(of func(w []float64)) []float64 {
 		w := make([]float64, s.size())
@@ -57,15 +70,17 @@ func TestSplines(t *testing.T) {
 		want func(z stream.Vec) float64
 	}{
 		{"sum", table(func(w []float64) {
-			for i, k := range s.knots {
-				w[i] = float64(k)
+			for j := range 4 {
+				k, _ := knots(j)
+				copy(w[j*fineEach:], k)
 			}
 		}), func(z stream.Vec) float64 { return limited(z, 0) + limited(z, 1) + limited(z, 2) + limited(z, 3) }},
 		{"product", table(func(w []float64) { // of features 3 and 0: the fourth pair
-			from := len(s.knots) + 3*coarseEach*coarseEach
-			for i := range coarseEach {
-				for k := range coarseEach {
-					w[from+i*coarseEach+k] = float64(s.of(3)[coarse*i]) * float64(s.of(0)[coarse*k])
+			_, a := knots(3)
+			_, b := knots(0)
+			for i, u := range a {
+				for k, v := range b {
+					w[len(s.fine)+(3*coarseEach+i)*coarseEach+k] = u * v
 				}
 			}
 		}), func(z stream.Vec) float64 { return limited(z, 3) * limited(z, 0) }},
@@ -75,7 +90,7 @@ func TestSplines(t *testing.T) {
 			}
 		}), func(stream.Vec) float64 { return 4 + 6 }},
 	} {
-		zs := append(drawn(r, 200), stream.Vec{Val: []float32{s.of(0)[3], 1, 2, s.of(3)[8]}}, stream.Vec{Val: []float32{-9, -1, 1, 0}})
+		zs := append(drawn(r, 200), stream.Vec{Val: []float32{s.fine[3], 1, 2, s.fine[3*fineEach+8]}}, stream.Vec{Val: []float32{9, 2.5, 3, 1e30}}, stream.Vec{Val: []float32{0, .25, 2, 1}}, stream.Vec{Val: []float32{-9, -1, 1, 0}})
 		room := new(stream.Vec)
 		for i, v := range s.ofAll(room, raw, zs, nil) {
 			if !slices.IsSorted(v.Idx) {
@@ -141,31 +156,35 @@ func TestPaired(t *testing.T) {
 
 func TestSplineFields(t *testing.T) {
 	nan := float32(math.NaN())
-	good := splinesOf(drawn(rand.New(rand.NewPCG(7, 8)), 50)).knots
-	four := []int32{0, 1, 5, 39}
+	of := func(change func(s *splines)) *splines {
+		s := splinesOf(drawn(rand.New(rand.NewPCG(7, 8)), 50))
+		change(s)
+		return s
+	}
 	for name, c := range map[string]struct {
-		knots   []float32
-		columns []int32
-		ok      bool
+		s  *splines
+		ok bool
 	}{
-		"good":                    {good, four, true},
-		"not in order":            {append([]float32{99}, good[1:]...), four, false},
-		"not numbers":             {append(slices.Clone(good[:67]), nan), four, false},
-		"too few":                 {good[:30], four, false},
-		"too many":                {make([]float32, (narrow+1)*knotsEach), four, false},
-		"columns not in order":    {good, []int32{0, 5, 1, 39}, false},
-		"columns beyond the last": {good, []int32{0, 1, 5, 40}, false},
-		"no columns":              {good, nil, false},
+		"good":                    {of(func(s *splines) {}), true},
+		"far columns":             {of(func(s *splines) { s.columns[3] = 39 }), true},
+		"not in order":            {of(func(s *splines) { s.fine[0] = 99 }), false},
+		"coarse not in order":     {of(func(s *splines) { s.coarse[4] = -9 }), false},
+		"not numbers":             {of(func(s *splines) { s.fine[67] = nan }), false},
+		"infinite":                {of(func(s *splines) { s.coarse[19] = float32(math.Inf(1)) }), false},
+		"too few":                 {of(func(s *splines) { s.fine = s.fine[:30] }), false},
+		"too few coarse":          {of(func(s *splines) { s.coarse = s.coarse[:5] }), false},
+		"columns not in order":    {of(func(s *splines) { s.columns[1] = 2 }), false},
+		"columns beyond the last": {of(func(s *splines) { s.columns[3] = 40 }), false},
+		"no columns":              {of(func(s *splines) { s.columns = nil }), false},
 	} {
-		s := &splines{knots: c.knots, columns: c.columns}
-		data, err := state.Append(nil, func(f *state.Fields) { splineFields(f, &s, raw) })
+		data, err := state.Append(nil, func(f *state.Fields) { splineFields(f, &c.s, raw) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got *splines
 		if err := state.Decode(data, func(f *state.Fields) { splineFields(f, &got, raw) }); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
-		} else if c.ok && (!slices.Equal(got.knots, c.knots) || !slices.Equal(got.columns, four) || len(got.paired) != 4) {
+		} else if c.ok && (!slices.Equal(got.fine, c.s.fine) || !slices.Equal(got.coarse, c.s.coarse) || !slices.Equal(got.columns, c.s.columns) || len(got.paired) != 4) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
