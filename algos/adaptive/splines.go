@@ -80,18 +80,29 @@ func (s *splines) numbers(in *inputs, x, z stream.Vec) stream.Vec {
 	return stream.Vec{Val: v}
 }
 
-// appendQuantiles appends n knots.
+// appendQuantiles appends n knots. If values are few, there is a knot more on either side of
+// them, since later ones may lie beyond.
 func appendQuantiles(knots, sorted []float32, n int) []float32 {
-	from := len(knots)
+	own := make([]float32, 0, n+2)
 	for k := range n {
-		if v := sorted[k*(len(sorted)-1)/(n-1)]; len(knots) == from || v > knots[len(knots)-1] {
-			knots = append(knots, v)
+		if v := sorted[k*(len(sorted)-1)/(n-1)]; len(own) == 0 || v > own[len(own)-1] {
+			own = append(own, v)
 		}
 	}
-	for len(knots) < from+n {
-		knots = append(knots, math.MaxFloat32)
+	first, last, gap := own[0], own[len(own)-1], float32(1)
+	if m := len(own); m > 1 {
+		gap = (last - first) / float32(m-1)
 	}
-	return knots
+	if v := last + gap; len(own) < n && v > last && v < math.MaxFloat32 {
+		own = append(own, v)
+	}
+	if v := first - gap; len(own) < n && v < first && v > -math.MaxFloat32 {
+		own = slices.Insert(own, 0, v)
+	}
+	for len(own) < n {
+		own = append(own, math.MaxFloat32)
+	}
+	return append(knots, own...)
 }
 
 // count returns the number of numbers.
@@ -113,7 +124,7 @@ func (s *splines) size() int {
 func (s *splines) pair() {
 	var few []int
 	for j := range s.count() {
-		if fine, _ := s.of(j); fine[2] < math.MaxFloat32 {
+		if fine, _ := s.of(j); fine[4] < math.MaxFloat32 {
 			s.paired = append(s.paired, j)
 		} else {
 			few = append(few, j)

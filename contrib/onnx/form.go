@@ -71,6 +71,7 @@ type splinesForm struct {
 	Bias     float64
 	Features []int
 	Knots    [][]float64
+	Coarse   [][]float64
 	Weights  [][]float64
 	Pairs    []struct {
 		Features [2]int

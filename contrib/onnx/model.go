@@ -375,103 +375,83 @@ func (c *converter) waves(m *featuresForm, x ref, s space) (ref, error) {
 	return c.op("Add", f, c.op("MatMul", waves, c.tensor(coef, n, 1))), nil
 }
 
-// splines is a generalized additive model with pairwise interactions.
+// splines is a generalized additive model with pairwise interactions: a linear form of hat
+// functions, and a quadratic form of coarse ones.
 func (c *converter) splines(m *splinesForm, x ref, s space) (ref, error) {
-	if len(m.Knots) == 0 || len(m.Weights) != len(m.Knots) || len(m.Features) != len(m.Knots) || len(m.Knots[0]) < 2 {
-		return "", fmt.Errorf("%d features, knots of %d and weights of %d", len(m.Features), len(m.Knots), len(m.Weights))
+	d := len(m.Features)
+	if d == 0 || len(m.Knots) != d || len(m.Coarse) != d || len(m.Weights) != d {
+		return "", fmt.Errorf("%d features, knots of %d and %d, weights of %d", d, len(m.Knots), len(m.Coarse), len(m.Weights))
 	}
-	columns, weights, there := []int64{}, []float64{}, []float64{}
+	fine, coarse := longest(m.Knots), longest(m.Coarse)
+	columns, there, weights := make([]int64, d), make([]float64, d), make([]float64, d*fine)
 	number := map[int]int{} // by feature
-	for i, w := range m.Weights {
-		j := m.Features[i]
-		at, ok := s.column(j)
-		if j < 0 || len(w) != len(m.Knots[0]) || len(m.Knots[i]) != len(w) {
-			return "", fmt.Errorf("feature %d: %d knots and %d weights", j, len(m.Knots[i]), len(w))
+	for i, j := range m.Features {
+		if j < 0 || len(m.Weights[i]) != len(m.Knots[i]) || len(m.Knots[i]) == 0 || len(m.Coarse[i]) == 0 {
+			return "", fmt.Errorf("feature %d: %d and %d knots, %d weights", j, len(m.Knots[i]), len(m.Coarse[i]), len(m.Weights[i]))
 		}
-		known := 1.
-		if !ok { // no vector has it
-			at, known = 0, 0
+		if at, ok := s.column(j); ok { // else no vector has it
+			columns[i], there[i] = int64(at), 1
 		}
 		number[j] = i
-		columns, weights, there = append(columns, int64(at)), append(weights, w...), append(there, known)
+		copy(weights[i*fine:], m.Weights[i])
+	}
+	matrix := make([]float64, d*coarse*d*coarse)
+	for _, p := range m.Pairs {
+		a, ok := number[p.Features[0]]
+		b, also := number[p.Features[1]]
+		if !ok || !also || len(p.Weights) != len(m.Coarse[a]) {
+			return "", fmt.Errorf("a pair of features %v", p.Features)
+		}
+		for i, row := range p.Weights {
+			if len(row) != len(m.Coarse[b]) {
+				return "", fmt.Errorf("a pair of features %v", p.Features)
+			}
+			copy(matrix[(a*coarse+i)*d*coarse+b*coarse:], row)
+		}
+	}
+	if err := c.room("the weights of pairs", d*coarse, d*coarse); err != nil {
+		return "", err
 	}
 	y := c.node("", "Gather", []attr{{"axis", 1}}, x, c.ints(columns...))
 	if slices.Contains(there, 0) {
-		y = c.op("Mul", y, c.tensor(there, len(there)))
+		y = c.op("Mul", y, c.tensor(there, d))
 	}
-	f := c.op("MatMul", c.hats(y, m.Knots), c.tensor(weights, len(weights), 1))
-	f = c.op("Add", f, c.scalar(m.Bias))
-	if len(m.Pairs) == 0 {
-		return f, nil
-	}
-	// Pairs are a quadratic form of coarse hat functions.
-	var paired []int64 // numbers
-	at := map[int]int{}
-	for _, p := range m.Pairs {
-		for _, j := range p.Features {
-			i, ok := number[j]
-			if !ok {
-				return "", fmt.Errorf("a pair of feature %d, which has no knots", j)
-			}
-			if _, ok := at[j]; !ok {
-				at[j] = len(paired)
-				paired = append(paired, int64(i))
-			}
-		}
-	}
-	step := 0
-	if each := len(m.Pairs[0].Weights); each > 1 {
-		step = (len(m.Knots[0]) - 1) / (each - 1)
-	}
-	if step == 0 {
-		return "", fmt.Errorf("%d weights by each feature of a pair", len(m.Pairs[0].Weights))
-	}
-	knots := make([][]float64, len(paired))
-	for i, j := range paired {
-		for k := 0; k < len(m.Knots[j]); k += step {
-			knots[i] = append(knots[i], m.Knots[j][k])
-		}
-	}
-	each := len(knots[0])
-	size := each * len(paired)
-	matrix := make([]float64, size*size)
-	for _, p := range m.Pairs {
-		for i, row := range p.Weights {
-			if len(p.Weights) != each || len(row) != each {
-				return "", fmt.Errorf("features %v: %d by %d weights for %d knots", p.Features, len(p.Weights), len(row), each)
-			}
-			copy(matrix[(at[p.Features[0]]*each+i)*size+at[p.Features[1]]*each:], row)
-		}
-	}
-	h := c.hats(c.node("", "Gather", []attr{{"axis", 1}}, y, c.ints(paired...)), knots)
-	return c.op("Add", f, c.sum(c.op("Mul", c.op("MatMul", h, c.tensor(matrix, size, size)), h))), nil
+	f := c.op("Add", c.op("MatMul", c.hats(y, m.Knots, fine), c.tensor(weights, d*fine, 1)), c.scalar(m.Bias))
+	h := c.hats(y, m.Coarse, coarse)
+	return c.op("Add", f, c.sum(c.op("Mul", c.op("MatMul", h, c.tensor(matrix, d*coarse, d*coarse)), h))), nil
 }
 
-// hats returns the hat functions of x, [N,d], with the same number of knots for each feature:
-// [N,d·knots]. Where knots are equal, x at or below them is at the first one.
-func (c *converter) hats(x ref, knots [][]float64) ref {
-	d, n := len(knots), len(knots[0])
-	var from, width, step, index []float64
-	for _, k := range knots {
-		for i := 1; i < n; i++ {
-			w := k[i] - k[i-1]
-			from = append(from, k[i-1])
-			if w > 0 {
-				width, step = append(width, w), append(step, 0)
-			} else {
-				width, step = append(width, 1), append(step, 1)
-			}
-		}
+func longest(lists [][]float64) (n int) {
+	for _, l := range lists {
+		n = max(n, len(l))
 	}
+	return n
+}
+
+// hats returns the hat functions of x, [N,d]: n for each feature, [N,d·n]. Those beyond a
+// feature's knots are 0.
+func (c *converter) hats(x ref, knots [][]float64, n int) ref {
+	d := len(knots)
+	var index []float64
 	for i := range n {
 		index = append(index, float64(i))
 	}
-	past := c.op("Sub", c.op("Unsqueeze", x, c.ints(2)), c.tensor(from, d, n-1)) // [N,d,n−1]
-	part := c.clip(c.op("Div", past, c.tensor(width, d, n-1)), 0, 1)
-	jump := c.op("Mul", c.cast(c.op("Greater", past, c.scalar(0)), typeDouble), c.tensor(step, d, n-1))
-	stepped := c.op("Mul", part, c.op("Sub", c.scalar(1), c.tensor(step, d, n-1)))
-	place := c.node("", "ReduceSum", []attr{{"keepdims", 1}}, c.op("Add", stepped, jump), c.ints(2)) // [N,d,1]
-	away := c.op("Abs", c.op("Sub", place, c.tensor(index, n)))                                      // [N,d,n]
+	place := c.op("Mul", c.op("Unsqueeze", x, c.ints(2)), c.scalar(0)) // [N,d,1]
+	if n > 1 {
+		from, width, there := make([]float64, d*(n-1)), make([]float64, d*(n-1)), make([]float64, d*(n-1))
+		for j, k := range knots {
+			for i := range n - 1 {
+				at := j*(n-1) + i
+				if width[at] = 1; i+1 < len(k) {
+					from[at], width[at], there[at] = k[i], k[i+1]-k[i], 1
+				}
+			}
+		}
+		past := c.op("Sub", c.op("Unsqueeze", x, c.ints(2)), c.tensor(from, d, n-1)) // [N,d,n−1]
+		part := c.op("Mul", c.clip(c.op("Div", past, c.tensor(width, d, n-1)), 0, 1), c.tensor(there, d, n-1))
+		place = c.node("", "ReduceSum", []attr{{"keepdims", 1}}, part, c.ints(2))
+	}
+	away := c.op("Abs", c.op("Sub", place, c.tensor(index, n))) // [N,d,n]
 	return c.op("Reshape", c.op("Max", c.op("Sub", c.scalar(1), away), c.scalar(0)), c.ints(-1, int64(d*n)))
 }
 

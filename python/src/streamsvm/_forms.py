@@ -491,26 +491,29 @@ class _Inputs:
         return Dense(phi.astype(np.float32))
 
 
-_KNOTS, _COARSE, _PAIRED = 17, 4, 16
+_FINE, _COARSE, _PAIRED = 17, 5, 16
+_NO_KNOT = np.finfo(np.float32).max
 
 
 class _Splines:
-    """Hat functions of each feature and products of two features' coarser ones, with which a
-    generalized additive model with pairwise interactions is linear."""
+    """Hat functions of numbers and products of two numbers' coarser ones, of which a
+    generalized additive model with pairwise interactions is a linear function."""
 
     def __init__(self, f: Fields, inputs: _Inputs) -> None:
-        knots, columns = f.floats("knots", "<f4"), f.ints("columns")
-        self._columns = columns if inputs.wide else np.arange(len(knots) // _KNOTS)
+        fine, coarse, columns = f.floats("knots", "<f4"), f.floats("coarse", "<f4"), f.ints("columns")
+        self._columns = columns if inputs.wide else np.arange(len(fine) // _FINE)
         self._raw, self._asinh = inputs.wide, inputs.asinh
         n = len(self._columns)
-        if not n or len(knots) != _KNOTS * n or (np.diff(self._columns) <= 0).any():
-            raise f.fail(f"knots: {len(knots)} of {n} features")
-        if self._columns[0] < 0 or self._columns[-1] >= inputs.features:
+        if not n or len(fine) != _FINE * n or len(coarse) != _COARSE * n:
+            raise f.fail(f"knots: {len(fine)} and {len(coarse)} of {n} features")
+        if (np.diff(self._columns) <= 0).any() or self._columns[0] < 0 or self._columns[-1] >= inputs.features:
             raise f.fail(f"columns: of {inputs.features} features")
-        self._knots = knots.reshape(-1, _KNOTS).astype(np.float64)
-        if not np.isfinite(self._knots).all() or (np.diff(self._knots) < 0).any():
-            raise f.fail("knots: they are not in order")
-        many = (np.diff(self._knots) > 0).sum(axis=1) > 1
+        self._fine = fine.reshape(n, _FINE).astype(np.float64)
+        self._coarse = coarse.reshape(n, _COARSE).astype(np.float64)
+        for k in (self._fine, self._coarse):
+            if not (np.abs(k) <= _NO_KNOT).all() or ((np.diff(k) <= 0) & (k[:, 1:] < _NO_KNOT)).any():
+                raise f.fail("knots: they are not in order")
+        many = self._fine[:, 4] < _NO_KNOT
         order = np.concatenate([np.nonzero(many)[0], np.nonzero(~many)[0]])
         self._paired = np.sort(order[:_PAIRED])
 
@@ -521,31 +524,30 @@ class _Splines:
         v = x.take(self._columns).astype(np.float64)
         return Dense((self._asinh.of(v, self._columns) if self._asinh else v).astype(np.float32))
 
-    def scores(self, z: Rows, bias: float, w: F64) -> F64:
-        """What a linear function of the splines of numbers z is."""
-        d, p = len(self._knots), len(self._paired)
-        coarse = (_KNOTS - 1) // _COARSE + 1
-        w = np.concatenate([w, np.zeros(max(0, d * _KNOTS + p * (p - 1) // 2 * coarse**2 - len(w)))])
-        matrix, start = np.zeros((p, coarse, p, coarse)), d * _KNOTS
+    def scores(self, v: Rows, bias: float, w: F64) -> F64:
+        """A linear function of the splines of numbers v."""
+        d, p = len(self._fine), len(self._paired)
+        w = np.concatenate([w, np.zeros(max(0, d * _FINE + p * (p - 1) // 2 * _COARSE**2 - len(w)))])
+        matrix, start = np.zeros((p, _COARSE, p, _COARSE)), d * _FINE
         for j in range(p):
             for k in range(j):
-                matrix[j, :, k, :] = w[start : start + coarse**2].reshape(coarse, coarse)
-                start += coarse**2
-        out = np.full(len(z), bias)
-        for start, end, part in parts(z, 2 * d * _KNOTS):
+                matrix[j, :, k, :] = w[start : start + _COARSE**2].reshape(_COARSE, _COARSE)
+                start += _COARSE**2
+        out = np.full(len(v), bias)
+        for start, end, part in parts(v, 2 * d * _FINE):
             x = part.take(np.arange(d)).astype(np.float64)
-            out[start:end] += _hats(x, self._knots) @ w[: d * _KNOTS]
-            h = _hats(x[:, self._paired], self._knots[self._paired, ::_COARSE])
-            out[start:end] += np.einsum("ij,ij->i", h @ matrix.reshape(p * coarse, -1), h)
+            out[start:end] += _hats(x, self._fine) @ w[: d * _FINE]
+            h = _hats(x[:, self._paired], self._coarse[self._paired])
+            out[start:end] += np.einsum("ij,ij->i", h @ matrix.reshape(p * _COARSE, -1), h)
         return out
 
 
 def _hats(x: F64, knots: F64) -> F64:
-    """The hat functions of each feature, in columns side by side. Where knots are equal, x at or
-    below them is at the first one."""
-    gap, past = np.diff(knots), x[:, :, None] - knots[:, :-1]
-    part = np.where(gap > 0, (past / np.where(gap > 0, gap, 1)).clip(0, 1), past > 0)
-    away = np.abs(part.sum(axis=2)[:, :, None] - np.arange(knots.shape[1]))
+    """The hat functions of each number, in columns side by side."""
+    there = knots[:, 1:] < _NO_KNOT
+    gap = np.where(there, np.diff(knots), 1)
+    place = (((x[:, :, None] - knots[:, :-1]) / gap).clip(0, 1) * there).sum(axis=2)
+    away = np.abs(place[:, :, None] - np.arange(knots.shape[1]))
     return np.asarray((1 - away).clip(0, None).reshape(len(x), -1))
 
 
