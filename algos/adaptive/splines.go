@@ -80,24 +80,13 @@ func (s *splines) numbers(in *inputs, x, z stream.Vec) stream.Vec {
 	return stream.Vec{Val: v}
 }
 
-// appendQuantiles appends n knots. If values are few, there is a knot more on either side of
-// them, since later ones may lie beyond.
+// appendQuantiles appends n quantiles as knots.
 func appendQuantiles(knots, sorted []float32, n int) []float32 {
-	own := make([]float32, 0, n+2)
+	own := make([]float32, 0, n)
 	for k := range n {
 		if v := sorted[k*(len(sorted)-1)/(n-1)]; len(own) == 0 || v > own[len(own)-1] {
 			own = append(own, v)
 		}
-	}
-	first, last, gap := own[0], own[len(own)-1], float32(1)
-	if m := len(own); m > 1 {
-		gap = (last - first) / float32(m-1)
-	}
-	if v := last + gap; len(own) < n && v > last && v < math.MaxFloat32 {
-		own = append(own, v)
-	}
-	if v := first - gap; len(own) < n && v < first && v > -math.MaxFloat32 {
-		own = slices.Insert(own, 0, v)
 	}
 	for len(own) < n {
 		own = append(own, math.MaxFloat32)
@@ -124,7 +113,7 @@ func (s *splines) size() int {
 func (s *splines) pair() {
 	var few []int
 	for j := range s.count() {
-		if fine, _ := s.of(j); fine[4] < math.MaxFloat32 {
+		if fine, _ := s.of(j); fine[2] < math.MaxFloat32 {
 			s.paired = append(s.paired, j)
 		} else {
 			few = append(few, j)
@@ -144,7 +133,7 @@ func between(knots []float32, v float32) (i int, part float64) {
 		}
 	}
 	switch from, to := knots[i], knots[i+1]; {
-	case v <= from:
+	case v <= from || to == math.MaxFloat32: // no knot: learner online would adapt to the tiny part
 		return i, 0
 	case v >= to:
 		return i, 1

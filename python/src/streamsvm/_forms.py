@@ -513,7 +513,7 @@ class _Splines:
         for k in (self._fine, self._coarse):
             if not (np.abs(k) <= _NO_KNOT).all() or ((np.diff(k) <= 0) & (k[:, 1:] < _NO_KNOT)).any():
                 raise f.fail("knots: they are not in order")
-        many = self._fine[:, 4] < _NO_KNOT
+        many = self._fine[:, 2] < _NO_KNOT
         order = np.concatenate([np.nonzero(many)[0], np.nonzero(~many)[0]])
         self._paired = np.sort(order[:_PAIRED])
 
