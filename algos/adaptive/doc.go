@@ -34,9 +34,9 @@
 // by the standard deviation so far. Features with heavy tails go through asinh first
 // (prep.Asinh), which is fitted after 64 and after 512 examples, as the knots of gam are. gam is
 // learner online on hat functions of each feature, at 17 quantiles, and products of those of two
-// features, at five quantiles each. Examples with more than 512
+// features, at five quantiles each, among the first 16 features with more than two values. Examples with more than 512
 // features, such as events with an id or a text, are not centred. For them there are no random
-// features, gam, n2048 and dsg, and m is cut only where the evidence is stronger, since it is the only
+// features, n2048 and dsg, gam takes only what a schema says are numbers, and m is cut only where the evidence is stronger, since it is the only
 // kernel expert with a long memory. o0.1 to o2 see rows scaled to unit length; so do m and the
 // challengers, unless a schema says which features are numbers (algos.Env.Scaled).
 //
