@@ -11,7 +11,7 @@ type options struct {
 // Spec registers the learner.
 var Spec = algos.Define(algos.SpecInfo{
 	Name:     "adaptive",
-	Summary:  "a stack of kernel SVMs, linear learners, nearest neighbours and random features, whose weights follow the stream; what it publishes has weights learned for predictions made later",
+	Summary:  "a stack of kernel SVMs, additive and linear models, nearest neighbours and random features, whose weights follow the stream; what it publishes has weights learned for predictions made later",
 	When:     "the default: streams that may change, with nothing to set",
 	Paper:    "Penny, Roberts: Dynamic logistic regression, IJCNN 1999 (the stack); Herbster, Warmuth: Tracking the best expert, 1998; Bach, Maloof: Paired learners for concept drift, ICDM 2008 (cuts); base learner Zhang, Sen",
 	Kind:     algos.Mixture,
