@@ -33,11 +33,13 @@
 // Linear experts and neighbours see standardised features: minus the mean so far, divided
 // by the standard deviation so far. Features with heavy tails go through asinh first
 // (prep.Asinh), which is fitted after 64 and after 512 examples, as the knots of gam are. gam is
-// learner online on hat functions of each feature, at 17 quantiles, and products of those of two
-// features, at five quantiles each, among the first 16 features with more than two values. Examples with more than 512
-// features, such as events with an id or a text, are not centred. For them there are no random
-// features, n2048 and dsg, gam takes only what a schema says are numbers, and m is cut only where the evidence is stronger, since it is the only
-// kernel expert with a long memory. o0.1 to o2 see rows scaled to unit length; so do m and the
+// learner online on hat functions of each feature, at 17 quantiles, and products of those of
+// two features, at five quantiles each, among the first 16 features with more than two values.
+//
+// Examples with more than 512 features, such as events with an id or a text, are not centred.
+// For them there are no random features, n2048 and dsg; gam takes only what a schema says are
+// numbers; and m is cut only where the evidence is stronger, since it is the only kernel expert
+// with a long memory. o0.1 to o2 see rows scaled to unit length; so do m and the
 // challengers, unless a schema says which features are numbers (algos.Env.Scaled).
 //
 // # From scores to a probability
@@ -68,10 +70,11 @@
 // on each expert's log odds (shrinker), and weights. Eight rules propose weights: the stack for
 // the next example, fixed share, the best expert, a stack learned at age, the mean of the slow
 // experts, and three single experts. Proposals are frozen with each version, judged by the log
-// loss during its life, and mixed by a Hedge that counts a version as 250 examples. The distance from the class rates is capped, by caps that are
-// weighted in the same way over all versions so far, so that in the long run published
-// versions are no worse than those rates; the first few versions stay close to them. All
-// rules but fixed share are linear in L, so the model stays small (ensemble). Experts that
+// loss during its life, and mixed by a Hedge that counts a version as 250 examples. The
+// distance from the class rates is capped, by caps that are weighted in the same way over all
+// versions so far, so that in the long run published versions are no worse than those rates;
+// the first few versions stay close to them. All rules but fixed share are linear in L, so the
+// model stays small (ensemble). Experts that
 // hardly count are left out, and the kernel SVM m is published alone if that costs at most
 // 1 % of the log loss and of the gain over the class rates.
 //

@@ -23,7 +23,7 @@ type input struct {
 	z   stream.Vec // standardised
 	row stream.Vec // z; or, of wide examples, z scaled to unit length
 	phi stream.Vec // random features of z; empty if there are none
-	hat stream.Vec // splines of z; empty if there are none
+	hat stream.Vec // hat functions of its numbers and their products; empty if there are no splines
 
 	votes *[2]vote // of the neighbours; nil: not computed yet
 }
