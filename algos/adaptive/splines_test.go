@@ -92,7 +92,7 @@ func TestSplines(t *testing.T) {
 	} {
 		zs := append(drawn(r, 200), stream.Vec{Val: []float32{s.fine[3], 1, 2, s.fine[3*fineEach+8]}}, stream.Vec{Val: []float32{9, 2.5, 3, 1e30}}, stream.Vec{Val: []float32{0, .25, 2, 1}}, stream.Vec{Val: []float32{-9, -1, 1, 0}})
 		room := new(stream.Vec)
-		for i, v := range s.ofAll(room, raw, zs, nil) {
+		for i, v := range s.ofAll(room, raw, zs, zs) {
 			if !slices.IsSorted(v.Idx) {
 				t.Fatalf("%s: %v", c.name, v.Idx)
 			}
@@ -133,6 +133,10 @@ func TestNumbers(t *testing.T) {
 		}
 		if v := s.numbers(in, x, stream.Vec{}); !slices.Equal(v.Val, []float32{0, float32(math.Asinh(2)), 5, 0}) {
 			t.Errorf("numbers %v of %v", v, x)
+		}
+		p := s.preprocessing(in)
+		if !slices.Equal(p.Index, s.columns) || !slices.Equal(p.Factor, []float64{1, 1, 1, 1}) || !slices.Equal(p.AsinhSize, []float64{0, 2, 0, 0}) || p.Fill || !p.OnlyListed || p.Clip[1] < 1e30 {
+			t.Errorf("preprocessing %+v", p)
 		}
 		if s := fitSplines(in, []*stream.Example{{X: x}}, nil); s != nil {
 			t.Errorf("without a schema: %v", s)
@@ -231,15 +235,20 @@ func TestGAM(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		// With the knots of 512 examples it has learned from all of them.
+		var got, want *linearFunction
 		switch e := gam().(type) {
 		case *gradient:
-			if e.n != 512 {
-				t.Errorf("it learned from %d of 512 examples", e.n)
-			}
+			again := newGradient(a.env, e.form, e.rate)
+			err = a.learnAgain(again, xs[:512])
+			got, want = e.function().(*linearFunction), again.function().(*linearFunction)
 		case *fitted:
-			if n := e.l.Report().Step; n != 512 {
-				t.Errorf("it learned from %d of 512 examples", n)
-			}
+			again := &fitted{panel: a, form: e.form, rate: e.rate}
+			err = again.start(xs[:512])
+			got, want = &e.line, &again.line
+		}
+		if err != nil || len(got.w) == 0 || !slices.Equal(got.w, want.w) || got.b != want.b {
+			t.Errorf("task %v: it has not learned again: %v", task, err)
 		}
 		for block := range slices.Chunk(xs[512:], 64) {
 			if _, _, err := a.Follow(t.Context(), out[:len(block)], block); err != nil {
