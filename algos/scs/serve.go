@@ -192,22 +192,11 @@ func (c *classifier) modelFields(f *state.Fields) {
 	if !c.cert.given || c.cert.latest || f.Err() != nil {
 		return
 	}
-	var data []byte
-	if !f.Decoding() {
-		var err error
-		if data, err = c.Model().AppendBinary(nil); err != nil {
-			f.Fail("model", err)
-			return
+	f.Nested("model", func(dst []byte) ([]byte, error) { return c.Model().AppendBinary(dst) }, func(data []byte) error {
+		m, err := expansion.Decode(data)
+		if err == nil {
+			c.model = m.(*expansion.Expansion)
 		}
-	}
-	f.Bytes("model", &data)
-	if !f.Decoding() || f.Err() != nil {
-		return
-	}
-	m, err := expansion.Decode(data)
-	if err != nil {
-		f.Fail("model", err)
-		return
-	}
-	c.model = m.(*expansion.Expansion)
+		return err
+	})
 }

@@ -208,6 +208,35 @@ func (f *Fields) Bytes(name string, v *[]byte) {
 	}, func() (err error) { *v, err = f.bin(); return err })
 }
 
+// binHead is the size of the longest header of a msgpack bin.
+const binHead = 5
+
+// Nested describes a value that has its own encoding, as Bytes would with that encoding, but
+// without a copy of it. appendTo appends the encoding to dst; decode sets the value.
+func (f *Fields) Nested(name string, appendTo func(dst []byte) ([]byte, error), decode func(data []byte) error) {
+	if f.Decoding() {
+		var data []byte
+		if f.Bytes(name, &data); f.err == nil {
+			f.Fail(name, decode(data))
+		}
+		return
+	}
+	if !f.head(name) {
+		return
+	}
+	start := f.buf.Len()
+	out, err := appendTo(append(f.buf.Bytes(), make([]byte, binHead)...))
+	if err != nil {
+		f.Fail(name, err)
+		return
+	}
+	value := out[start+binHead:]
+	*f.buf = *bytes.NewBuffer(out[:start])
+	f.Fail(name, f.enc.EncodeBytesLen(len(value)))
+	n := copy(out[f.buf.Len():], value)
+	*f.buf = *bytes.NewBuffer(out[:f.buf.Len()+n])
+}
+
 // array describes a slice with elements of size bytes.
 func array[T any](f *Fields, name string, v *[]T, size int, put func([]byte, T), get func([]byte) T) {
 	if !f.head(name) {

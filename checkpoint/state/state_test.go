@@ -121,6 +121,54 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestNested: a nested value has the bytes that Bytes writes, with every length of header, and
+// comes back; errors name the field.
+func TestNested(t *testing.T) {
+	for _, n := range []int{0, 1, 255, 256, 65535, 65536, 1 << 20} {
+		value := bytes.Repeat([]byte{7}, n)
+		fields := func(nested bool, v *[]byte) func(f *Fields) {
+			return func(f *Fields) {
+				before, after := "before", 42
+				f.String("before", &before)
+				if nested {
+					f.Nested("value", func(dst []byte) ([]byte, error) { return append(dst, *v...), nil }, func(data []byte) error {
+						*v = data
+						return nil
+					})
+				} else {
+					f.Bytes("value", v)
+				}
+				if f.Int("after", &after); before != "before" || after != 42 {
+					t.Errorf("%d bytes: %q, %d around them", n, before, after)
+				}
+			}
+		}
+		want, err := Append([]byte("x"), fields(false, &value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Append([]byte("x"), fields(true, &value))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes: encodings of %d and %d bytes differ: %v", n, len(got), len(want), err)
+		}
+		var back []byte
+		if err := Decode(got[1:], fields(true, &back)); err != nil || !bytes.Equal(back, value) {
+			t.Errorf("%d bytes came back as %d: %v", n, len(back), err)
+		}
+	}
+	refuse := errors.New("no")
+	bad := func(f *Fields) {
+		f.Nested("value", func(dst []byte) ([]byte, error) { return dst, refuse }, func([]byte) error { return refuse })
+	}
+	if _, err := Append(nil, bad); !errors.Is(err, refuse) || !strings.Contains(err.Error(), "value") {
+		t.Error(err)
+	}
+	good, _ := Append(nil, func(f *Fields) { f.Bytes("value", new([]byte)) })
+	if err := Decode(good, bad); !errors.Is(err, refuse) || !strings.Contains(err.Error(), "value") {
+		t.Error(err)
+	}
+}
+
 // TestNext: a field that is written only where it says something is read where
 // it is there, whatever comes around it.
 func TestNext(t *testing.T) {

@@ -134,18 +134,15 @@ var ErrOldModel = errors.New("written by another version of streamsvm, whose mod
 // the xxh64 of both.
 func (p *Pipeline) AppendBinary(dst []byte) ([]byte, error) {
 	start := len(dst)
-	model, err := p.Model.AppendBinary(nil)
-	if err != nil {
-		return dst, err
-	}
 	dst = append(dst, magic...)
-	dst, err = state.Append(dst, func(f *state.Fields) { p.fields(f, 3, &model) })
+	dst, err := state.Append(dst, func(f *state.Fields) { p.fields(f, 3, nil) })
 	if err != nil {
 		return dst, err
 	}
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
 }
 
+// fields describes the pipeline; model gets the encoded model when decoding.
 func (p *Pipeline) fields(f *state.Fields, version int, model *[]byte) {
 	f.String("learner", &p.Learner)
 	f.String("task", (*string)(&p.Task))
@@ -154,7 +151,10 @@ func (p *Pipeline) fields(f *state.Fields, version int, model *[]byte) {
 		f.Group("signature", func(f *state.Fields) { signature(f, &p.Signature) })
 	}
 	f.Group("transform", p.Transform.Fields)
-	f.Bytes("model", model)
+	f.Nested("model", func(dst []byte) ([]byte, error) { return p.Model.AppendBinary(dst) }, func(data []byte) error {
+		*model = data
+		return nil
+	})
 	if version > 2 {
 		f.Group("probability", p.probability)
 	}
