@@ -375,6 +375,17 @@ func (b *Basis) Fields(f *state.Fields) {
 	}
 }
 
+// Equal reports whether b and o have the same kernel, layout and points.
+func (b *Basis) Equal(o *Basis) bool {
+	same := b.Func == o.Func && b.Sparse() == o.Sparse() && b.Len() == o.Len() && b.Dim() == o.Dim()
+	var x, y stream.Vec
+	for i := 0; same && i < b.Len(); i++ {
+		x, y = b.RowIn(x.Val, i), o.RowIn(y.Val, i)
+		same = slices.Equal(x.Idx, y.Idx) && slices.Equal(x.Val, y.Val)
+	}
+	return same
+}
+
 // InPlanes returns b in the form for publishing, in which Fields writes dense points in
 // byte planes: first the lowest bytes of all values, feature by feature, and so on. The
 // highest bytes of a feature are much alike, which helps compression.
@@ -418,13 +429,18 @@ func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 func planeFields(f *state.Fields, val *[]float32, n int) {
 	data := make([]byte, 4*len(*val))
 	n = max(n, 1) // the caller rejects any other n
-	each := func(do func(v, at int, shift uint)) {
-		dim := len(data) / 4 / n
-		for at := range 4 * dim * n {
-			do(at%n*dim+at/n%dim, at, uint(at/n/dim*8))
+	dim := len(*val) / n
+	planes := func(j int) (a, b, c, d []byte) {
+		plane := func(k int) []byte { return data[(k*dim+j)*n:][:n] }
+		return plane(0), plane(1), plane(2), plane(3)
+	}
+	for j := range dim {
+		a, b, c, d := planes(j)
+		for i := range n {
+			v := math.Float32bits((*val)[i*dim+j])
+			a[i], b[i], c[i], d[i] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
 		}
 	}
-	each(func(v, at int, shift uint) { data[at] = byte(math.Float32bits((*val)[v]) >> shift) })
 	f.Bytes("planes", &data)
 	if !f.Decoding() {
 		return
@@ -432,10 +448,13 @@ func planeFields(f *state.Fields, val *[]float32, n int) {
 	if len(data)%4 != 0 {
 		f.Fail("planes", fmt.Errorf("%d bytes are not 4 for each value", len(data)))
 	}
-	bits := make([]uint32, len(data)/4)
-	each(func(v, at int, shift uint) { bits[v] |= uint32(data[at]) << shift })
-	for _, b := range bits {
-		*val = append(*val, math.Float32frombits(b))
+	*val = make([]float32, len(data)/4)
+	dim = len(*val) / n
+	for j := range dim {
+		a, b, c, d := planes(j)
+		for i := range n {
+			(*val)[i*dim+j] = math.Float32frombits(uint32(a[i]) | uint32(b[i])<<8 | uint32(c[i])<<16 | uint32(d[i])<<24)
+		}
 	}
 }
 
