@@ -58,7 +58,35 @@ type SpecInfo struct {
 // Define makes the Spec of a learner whose options are a struct O with the tags of
 // Option. validate checks conditions that ranges cannot express. It may be nil.
 func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Learner, error), decode func([]byte) (Model, error)) Spec {
-	docs := describe(reflect.TypeFor[O]())
+	s := newSpec(info, describe(reflect.TypeFor[O]()))
+	parse := func(given map[string]string) (O, error) {
+		var o O
+		err := s.set(&o, given)
+		if err == nil && validate != nil {
+			err = validate(&o)
+		}
+		if err != nil {
+			err = fmt.Errorf("learner %s: %w", s.Name, err)
+		}
+		return o, err
+	}
+	s.New = func(env Env, options map[string]string) (Learner, error) {
+		o, err := parse(options)
+		if err == nil {
+			err = s.complete(&env)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return make(env, o)
+	}
+	s.Check = func(options map[string]string) error { _, err := parse(options); return err }
+	s.DecodeModel = decode
+	return s
+}
+
+// newSpec, set and complete are the part of Define that does not depend on O.
+func newSpec(info SpecInfo, docs []Option) Spec {
 	if info.Presets == nil {
 		info.Presets = map[string]map[string]string{}
 	}
@@ -70,54 +98,44 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 	if len(info.Tasks) == 0 {
 		info.Tasks = []Task{Classify}
 	}
-	parse := func(given map[string]string) (O, error) {
-		var o O
-		given, err := rename(docs, given)
-		for _, name := range slices.Sorted(maps.Keys(given)) {
-			if advice, ok := info.Gone[name]; ok && err == nil {
-				err = fmt.Errorf("option %s has been removed: %s", name, advice)
-			}
-		}
-		if err == nil {
-			err = setOptions(&o, docs, given)
-		}
-		if err == nil && validate != nil {
-			err = validate(&o)
-		}
-		if err != nil {
-			err = fmt.Errorf("learner %s: %w", info.Name, err)
-		}
-		return o, err
-	}
-	var public, fixed []Option
+	s := Spec{SpecInfo: info}
 	for _, d := range docs {
 		if d.fixed {
-			fixed = append(fixed, d)
+			s.fixed = append(s.fixed, d)
 		} else {
-			public = append(public, d)
+			s.Options = append(s.Options, d)
 		}
 	}
-	return Spec{
-		SpecInfo: info, Options: public, fixed: fixed,
-		New: func(env Env, options map[string]string) (Learner, error) {
-			o, err := parse(options)
-			if err != nil {
-				return nil, err
-			}
-			if env.Classes > 2 && !info.Classes {
-				return nil, fmt.Errorf("learner %s supports two classes, not %d", info.Name, env.Classes)
-			}
-			if env.Log == nil {
-				env.Log = slog.New(slog.DiscardHandler)
-			}
-			if env.Task == "" {
-				env.Task = info.Tasks[0]
-			}
-			return make(env, o)
-		},
-		Check:       func(options map[string]string) error { _, err := parse(options); return err },
-		DecodeModel: decode,
+	return s
+}
+
+// set sets the fields of the struct that o points to.
+func (s Spec) set(o any, given map[string]string) error {
+	docs := slices.Concat(s.Options, s.fixed)
+	given, err := rename(docs, given)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if advice, ok := s.Gone[name]; ok && err == nil {
+			err = fmt.Errorf("option %s has been removed: %s", name, advice)
+		}
 	}
+	if err != nil {
+		return err
+	}
+	return setOptions(o, docs, given)
+}
+
+// complete sets what env leaves open.
+func (s Spec) complete(env *Env) error {
+	if env.Classes > 2 && !s.Classes {
+		return fmt.Errorf("learner %s supports two classes, not %d", s.Name, env.Classes)
+	}
+	if env.Log == nil {
+		env.Log = slog.New(slog.DiscardHandler)
+	}
+	if env.Task == "" {
+		env.Task = s.Tasks[0]
+	}
+	return nil
 }
 
 // WithPreset returns the options of the named preset overridden by given, with names

@@ -32,47 +32,43 @@ func (r *recordReport) match(ctx context.Context, examples, labels stream.Decode
 		at time.Time
 	}
 	ofExample, ofLabel := engine.Join(r.Learner.Join).Keys()
-	came, early := map[string]side{}, map[string]side{}
-	youngest := 0
-	meet := func(x, y side) {
-		youngest = max(youngest, x.n)
-		j.after, j.behind, j.overtaken = append(j.after, y.at.Sub(x.at)), append(j.behind, max(0, j.examples-x.n)), append(j.overtaken, youngest-x.n)
+	type seen struct {
+		n       int
+		first   string          // key
+		waiting map[string]side // for the other side
 	}
+	x, y := seen{waiting: map[string]side{}}, seen{waiting: map[string]side{}}
+	youngest := 0
 	for i := range r.both {
 		rec := &r.both[i]
 		var ex stream.Example
-		dec, from := examples, ofExample
+		dec, from, this, other := examples, ofExample, &x, &y
 		if rec.Topic == r.Labels {
-			dec, from = labels, ofLabel
+			dec, from, this, other = labels, ofLabel, &y, &x
 		}
 		if rec.Value == nil || stream.DecodeRecord(ctx, dec, nil, rec, &ex) != nil {
 			continue // they have been reported
 		}
-		key := from.Of(rec, &ex)
-		if rec.Topic == r.Labels {
-			if j.labels++; j.labels == 1 {
-				j.ahead = j.examples
-			}
-			j.label = cmp.Or(j.label, key)
-			y := side{j.labels, rec.Time}
-			if x, ok := came[key]; ok && key != "" {
-				meet(x, y)
-				delete(came, key)
-			} else {
-				early[key] = y
-			}
+		if this.n++; this == &y && y.n == 1 {
+			j.ahead = x.n
+		}
+		key, now := from.Of(rec, &ex), side{this.n, rec.Time}
+		this.first = cmp.Or(this.first, key)
+		match, ok := other.waiting[key]
+		if !ok || key == "" {
+			this.waiting[key] = now
 			continue
 		}
-		j.examples++
-		j.example = cmp.Or(j.example, key)
-		x := side{j.examples, rec.Time}
-		if y, ok := early[key]; ok && key != "" {
-			meet(x, y)
-			delete(early, key)
-		} else {
-			came[key] = x
+		delete(other.waiting, key)
+		example, label := now, match
+		if this == &y {
+			example, label = match, now
 		}
+		youngest = max(youngest, example.n)
+		j.after, j.overtaken = append(j.after, label.at.Sub(example.at)), append(j.overtaken, youngest-example.n)
+		j.behind = append(j.behind, x.n-example.n)
 	}
+	j.examples, j.example, j.labels, j.label = x.n, x.first, y.n, y.first
 	return j
 }
 
