@@ -98,20 +98,11 @@ func (g *generate) run(ctx context.Context) error {
 		if err := alone(c, "--topic", "partitions"); err != nil {
 			return err
 		}
-	}
-	if g.topic != "" && c.Given("out") {
+	} else if c.Given("out") {
 		return c.Bad("out", errors.New("it cannot be combined with --topic"))
 	}
-	name := g.codec
-	if name == "" {
-		name = "libsvm"
-		if byName, ok := codec.ByFileName(g.out); ok {
-			name = byName
-		}
-		if g.topic != "" {
-			name = defaultCodec
-		}
-	}
+	byName, _ := codec.ByFileName(g.out)
+	name := cmp.Or(g.codec, unless(g.topic == "", defaultCodec), byName, "libsvm")
 	task := algos.Classify
 	if gen.Regress() {
 		task = algos.Regress
@@ -132,7 +123,7 @@ func (g *generate) run(ctx context.Context) error {
 	due := limiter(g.rate)
 	prog := startProgress(c, "generating %s as %s: to %s", c.Args[0], name, cmp.Or(unless(g.topic == "", "topic "+g.topic+" at "+strings.Join(g.brokers, ",")), unless(g.out == "-", g.out), "standard output"))
 	defer prog.stopped()
-	prog.total = g.count
+	prog.counts("records", g.count)
 	if g.topic == "" {
 		return g.write(ctx, prog, src, enc, due)
 	}

@@ -227,21 +227,31 @@ func stands(u *stream.Update) string {
 	return fmt.Sprintf("version %d", u.Version)
 }
 
+// standing returns what moves the alias, and the version to which it points now.
+func (o *versions) standing(ctx context.Context, c *cli.Call) (*modeltopic.AliasWriter, *stream.Update, error) {
+	p, err := o.promoter(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	now, _, err := p.Held(ctx)
+	if err != nil {
+		p.Close()
+		return nil, nil, kafkaError(err)
+	}
+	return p, now, nil
+}
+
 // promote promotes the chosen version, and returns a sentence about it.
 func (o *versions) promote(ctx context.Context, c *cli.Call) (string, error) {
 	u, err := o.chosen(ctx, c)
 	if err != nil {
 		return "", err
 	}
-	p, err := o.promoter(ctx, c)
+	p, now, err := o.standing(ctx, c)
 	if err != nil {
 		return "", err
 	}
 	defer p.Close()
-	now, _, err := p.Held(ctx)
-	if err != nil {
-		return "", kafkaError(err)
-	}
 	if err := p.Promote(ctx, u, o.why()); err != nil {
 		return "", kafkaError(err)
 	}
@@ -261,15 +271,11 @@ func (o *versions) rollback(ctx context.Context, c *cli.Call) (string, error) {
 	if _, err := o.contents(ctx, c, 0); err != nil {
 		return "", err
 	}
-	p, err := o.promoter(ctx, c)
+	p, now, err := o.standing(ctx, c)
 	if err != nil {
 		return "", err
 	}
 	defer p.Close()
-	now, _, err := p.Held(ctx)
-	if err != nil {
-		return "", kafkaError(err)
-	}
 	o.reason = cmp.Or(o.reason, "rollback")
 	u, err := p.Rollback(ctx, o.why())
 	if err != nil {

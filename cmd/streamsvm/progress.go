@@ -122,8 +122,15 @@ func say(c *cli.Call, format string, args ...any) {
 
 func (p *progress) live() bool { return p.c.Live != nil && !p.c.JSONLog }
 
-// reads sets the source of the records. bounded is for topics that are read to their
-// current ends.
+// counts sets what is counted, and how many there are, 0 if that is unknown.
+func (p *progress) counts(unit string, total uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unit, p.total = unit, total
+}
+
+// reads sets the source of the records, nil if it comes later. bounded is for topics that are
+// read to their current ends.
 func (p *progress) reads(src stream.Source, bounded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 // terminal; with -q it says nothing.
 func TestNoSilence(t *testing.T) {
 	defer func(a, b time.Duration) { progressEvery, progressLive = a, b }(progressEvery, progressLive)
-	progressEvery, progressLive = 20*time.Millisecond, 20*time.Millisecond
+	progressEvery, progressLive = 100*time.Microsecond, 100*time.Microsecond
 	brokers := kafkatest.Embedded(t).Addr()
 	dir := t.TempDir()
 	model, pipe := filepath.Join(dir, "m.ssm"), filepath.Join(dir, "pipe.libsvm")

@@ -112,7 +112,7 @@ func (s *subscribe) run(ctx context.Context) error {
 			say(s.c, "stopped after %d updates", prog.records.Load())
 		}
 	}()
-	prog.unit = "updates"
+	prog.counts("updates", 0)
 	prog.shows("waiting for the next version")
 	sub, err := s.modelFlags.open(ctx, s.c, cfg)
 	if err != nil {

@@ -236,8 +236,8 @@ func (t *train) serve(ctx context.Context) (err error) {
 	p := startProgress(t.c, "learning from %s, records as %s; learner %s%s%s", t.from(t.brokers), t.codecName(), t.learner,
 		unless(t.checkpoint == "", "; checkpoints in "+t.checkpoint), unless(t.modelTopic == "", "; models to topic "+t.modelTopic))
 	defer p.stopped()
+	p.reads(nil, t.untilEnd)
 	p.shows("starting")
-	p.bounded = t.untilEnd
 	run := status.New(status.About{
 		Version: version.String, Learner: t.learner, Topics: t.topics,
 		ModelTopic: t.modelTopic, Model: t.modelName,
