@@ -51,6 +51,7 @@ const (
 	ownSpread = 0.1   // prior variance of the stack's weights
 	ownKeep   = 0.999 // forgetting factor φ of the stack
 	ownForget = 0.01  // forgetting rate of the calibrations
+	ownOffset = 0.25  // fraction of the Newton step that their offset takes: class rates change sooner than scales
 )
 
 // mostCount limits how many examples a single one may stand for when experts are judged.

@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"context"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -214,19 +215,27 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 			l.phis = phi.Val[:0]
 		}
 	}
-	if l.splines != nil {
-		xs, zs := make([]stream.Vec, len(l.batch)), make([]stream.Vec, len(l.batch))
-		for i := range zs {
-			xs[i], zs[i] = l.batch[i].x.X, l.batch[i].z
-		}
-		for i, hat := range l.splines.ofAll(&l.hats, &l.inputs, xs, zs) {
-			l.batch[i].hat = hat
-		}
+	if slices.ContainsFunc(l.batch, func(in input) bool { return in.hat.Val == nil }) {
+		l.setHats(&l.hats, &l.inputs, l.batch, xs)
 	}
 	if starts {
 		l.fourier = newFourier(l.dim, l.env.Seed)
 	}
 	return widens
+}
+
+// setHats sets the splines of a batch, which begins xs, in the memory of room.
+func (l *Learner) setHats(room *stream.Vec, in *inputs, batch []input, xs []*stream.Example) {
+	if l.splines == nil {
+		return
+	}
+	raw, zs := make([]stream.Vec, len(batch)), make([]stream.Vec, len(batch))
+	for i := range zs {
+		raw[i], zs[i] = xs[i].X, batch[i].z
+	}
+	for i, hat := range l.splines.ofAll(room, in, raw, zs) {
+		batch[i].hat = hat
+	}
 }
 
 // prepare fills in the forms of an input outside a batch.

@@ -9,13 +9,13 @@ import (
 )
 
 const (
+	firstScores = 10  // scores before outliers are bounded
 	mostUnits   = 4   // bound of a score, in units of the scores' root mean square
 	knot        = 0.3 // where the slope changes, in these units
 	mostOdds    = 6   // bound of an expert's log odds
 	mostLogOdds = 8   // bound of the ensemble's
 	leastSpread = 0.01
 	mostSlope   = 20
-	offsetStep  = 0.25 // fraction of the Newton step that the offset takes: class rates change sooner than scales
 )
 
 func bounded(v, most float64) float64 { return min(max(v, -most), most) }
@@ -24,8 +24,8 @@ func bounded(v, most float64) float64 { return min(max(v, -most), most) }
 //
 //	L = a u₁ + d (u − u₁) + c, u = clip(s/r, ±4), u₁ = clip(u, ±0.3),
 //
-// where r is the root mean square of the scores. The second slope fits noisy labels: where
-// some labels are wrong, doubling a score hardly changes the odds.
+// where r is the root mean square of the scores; outliers count as 4r. The second slope fits
+// noisy labels: where some labels are wrong, doubling a score hardly changes the odds.
 type calibration struct {
 	square float64 // r²
 	slope  float64 // a
@@ -74,9 +74,9 @@ func newCalibrator() calibrator {
 	return calibrator{calibration: calibration{slope: 1, outer: 0.5}, hessian: [6]float64{1, 0, 1, 0, 0, 1}}
 }
 
-// learn takes a step with forgetting at the given rate. p is the calibrated probability of
-// +1, y is 1 or 0.
-func (c *calibrator) learn(s, p, y, rate, weight float64) {
+// learn takes a step with forgetting at the given rate, the offset only a fraction of it. p is
+// the calibrated probability of +1, y is 1 or 0.
+func (c *calibrator) learn(s, p, y, rate, fraction, weight float64) {
 	u, v := c.parts(s)
 	g, w := weight*(p-y), weight*max(float64(p*(1-p)), leastSpread)
 	keep, h := 1-rate, &c.hessian
@@ -99,8 +99,12 @@ func (c *calibrator) learn(s, p, y, rate, weight float64) {
 	z0 := (b0 - float64(h[1]*z1) - float64(h[3]*z2)) / h[0]
 	c.slope = min(max(c.slope-bounded(z0, 1), 0), mostSlope)
 	c.outer = min(max(c.outer-bounded(z1, 1), 0), mostSlope)
-	c.offset = bounded(c.offset-float64(offsetStep*bounded(z2, 1)), mostOdds)
-	c.square += float64(max(0.002, 1/(c.n+1)) * (float64(s*s) - c.square))
+	c.offset = bounded(c.offset-float64(fraction*bounded(z2, 1)), mostOdds)
+	square := float64(s * s)
+	if c.n >= firstScores && c.square > 0 {
+		square = min(square, float64(mostUnits*mostUnits*c.square))
+	}
+	c.square += float64(max(0.002, 1/(c.n+1)) * (square - c.square))
 	c.n++
 }
 

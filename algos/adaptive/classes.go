@@ -243,7 +243,7 @@ func (c *classes) model(of func(h *Learner, lane int) *ensemble) algos.Model {
 	for k, h := range c.heads {
 		parts[k] = of(h, k)
 	}
-	return ovr.NewModel(parts, blank)
+	return together(ovr.NewModel(parts, blank))
 }
 
 // Model returns a view of the present model.
@@ -281,7 +281,7 @@ func (c *classes) Report() algos.Report {
 
 func (c *classes) fields(f *state.Fields) {
 	f.Group("buffer", c.Buffer.Fields)
-	learnerFields(f, c.all)
+	f.Nested("learner", c.all.AppendBinary, c.all.UnmarshalBinary)
 	if f.Decoding() && f.Err() == nil {
 		n := c.all.Model().(algos.Scorer).Classes()
 		c.heads, c.common = c.heads[:n], common{}

@@ -136,6 +136,9 @@ func TestClassesWithHeavyTails(t *testing.T) {
 			decisions[k] = append(decisions[k], out...)
 			states[k] = algostest.Bytes(t, l)
 			if k > 0 {
+				if at+block >= len(xs) {
+					togetherAs(t, l, xs[:100], 3)
+				}
 				continue
 			}
 			if l, err = Spec.New(algos.Env{Seed: 1, Classes: 3}, nil); err == nil { // knows nothing common yet
@@ -199,4 +202,5 @@ func TestLateClassJudges(t *testing.T) {
 	if n == 0 {
 		t.Error("no example judges")
 	}
+	togetherAs(t, c, xs, 3)
 }

@@ -13,7 +13,8 @@ type common struct {
 	inputs inputs     // after the batch
 	near   neighbours // likewise, without labels
 	search search
-	of     *ensemble // the version whose inputs are in aged; nil: none
+	hats   stream.Vec // memory of the splines
+	of     *ensemble  // the version whose inputs are in aged; nil: none
 	aged   *inputBatch
 }
 
@@ -51,6 +52,7 @@ func (c *common) prepare(h *Learner, xs []*stream.Example) error {
 		}
 		part = part[n:]
 	}
+	h.setHats(&c.hats, &c.inputs, c.batch, xs)
 	if c.of != nil {
 		some, _ := h.shared.judges(xs, seen)
 		c.aged = c.of.inputsOf(some)

@@ -63,20 +63,20 @@
 //
 // # What is published
 //
-// A subscriber predicts with a version that grows older, and the expert that is best for the
-// next example is often not the best one 1,000 examples later. So published keeps the experts
-// of the latest version and scores the following examples with them; of those after the first
-// 512, as few as one in eight (schedule.judges). From these scores it learns the effect of age
-// on each expert's log odds (shrinker), and weights. Eight rules propose weights: the stack for
-// the next example, fixed share, the best expert, a stack learned at age, the mean of the slow
-// experts, and three single experts. Proposals are frozen with each version, judged by the log
-// loss during its life, and mixed by a Hedge that counts a version as 250 examples. The
-// distance from the class rates is capped, by caps that are weighted in the same way over all
-// versions so far, so that in the long run published versions are no worse than those rates;
-// the first few versions stay close to them. All rules but fixed share are linear in L, so the
-// model stays small (ensemble). Experts that
-// hardly count are left out, and the kernel SVM m is published alone if that costs at most
-// 1 % of the log loss and of the gain over the class rates.
+// A subscriber predicts with a version that grows older, and the expert that is best for the next
+// example is often not the best one 1,000 examples later. So published keeps the experts of the
+// latest version and scores the following examples with them; of those after the first 512, as few
+// as one in eight, drawn (schedule.judges). From these scores it learns the effect of age on each
+// expert's log odds (shrinker), and weights. Its calibrations forget fifty times as slowly. Eight
+// rules propose weights: the stack for the next example, fixed share, the best expert, a stack
+// learned at age, and, without the effect of age, the mean of the slow experts and three single
+// experts. Proposals are frozen with each version, judged by the log loss during its life, and
+// mixed by a Hedge that counts a version as 250 examples. The distance from the class rates is
+// capped, by caps that are weighted in the same way over all versions so far, so that in the long
+// run published versions are no worse than those rates; the first few versions stay close to them.
+// All rules but fixed share are linear in L, so the model stays small (ensemble). Experts that
+// hardly count are left out, and the kernel SVM m is published alone if that costs at most 1 % of
+// the log loss and of the gain over the class rates.
 //
 // Versions follow at the interval algos.Env.PublishEvery, 2,500 examples if it is 0. Before
 // the first version of that age, they follow at powers of two from 64 on, and after a change

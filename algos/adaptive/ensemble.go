@@ -10,10 +10,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/linear"
-	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -54,95 +51,6 @@ type term struct {
 	weight float64 // of log odds, w
 	share  float64 // of probabilities, q
 }
-
-// function is an expert's learned function.
-type function interface {
-	// scores writes the scores of the batch to dst.
-	scores(dst []float64, b *inputBatch)
-	info(i *algos.Info)
-}
-
-// inputBatch holds examples in the forms that functions take; forms that no function takes are
-// nil.
-type inputBatch struct {
-	xs, zs, rows, phis, hats []stream.Vec
-	votes                    [][2]vote // of nearest neighbours, short and long window
-}
-
-// kernelFunction is a kernel expansion, or a function of random features, with its own
-// scaling.
-type kernelFunction struct {
-	transform *prep.Transform
-	model     algos.Model
-}
-
-func (k *kernelFunction) scores(dst []float64, b *inputBatch) {
-	zs := make([]stream.Vec, len(b.xs))
-	for i, x := range b.xs {
-		zs[i] = k.transform.Apply(x)
-	}
-	k.model.Decisions(dst, zs)
-}
-
-func (k *kernelFunction) info(i *algos.Info) {
-	o := k.model.Info()
-	i.Dim = max(i.Dim, o.Dim)
-	i.Support += max(0, o.Support)
-	i.Nonzero += o.Nonzero
-}
-
-// linearFunction is b + ⟨w, z⟩ with z in the given form.
-type linearFunction struct {
-	form form
-	w    []float64
-	b    float64
-}
-
-func (l *linearFunction) scores(dst []float64, b *inputBatch) {
-	zs := b.zs
-	switch l.form {
-	case onRow:
-		zs = b.rows
-	case onPhi:
-		zs = b.phis
-	case onSplines:
-		zs = b.hats
-	}
-	for i, z := range zs {
-		dst[i] = l.b + linear.Dot(l.w, z)
-	}
-}
-
-func (l *linearFunction) info(i *algos.Info) { i.Nonzero += expansion.Nonzero(l.w) }
-
-// nearFunction is the vote of the nearest neighbours in one of the two windows.
-type nearFunction struct {
-	*neighbours
-	second bool
-}
-
-func (n nearFunction) scores(dst []float64, b *inputBatch) {
-	window := 0
-	if n.second {
-		window = 1
-	}
-	for i := range b.votes {
-		dst[i] = n.score(&b.votes[i][window]).f
-	}
-}
-
-func (n nearFunction) info(i *algos.Info) { i.Support += len(n.y) }
-
-// constant is a function with the same score for all examples.
-type constant float64
-
-func (c constant) scores(dst []float64, b *inputBatch) {
-	for i := range dst {
-		dst[i] = float64(c)
-	}
-}
-
-func (constant) info(*algos.Info) {}
 
 // chunk is the number of examples scored together.
 const chunk = 64
@@ -206,42 +114,39 @@ func decision(m algos.Model, x stream.Vec) float64 {
 
 // Decisions sets dst[i] = f(xs[i]).
 func (m *ensemble) Decisions(dst []float64, xs []stream.Vec) {
-	s := make([][]float64, len(m.members))
-	for k := range s {
-		s[k] = make([]float64, min(chunk, len(xs)))
+	for some := range slices.Chunk(xs, chunk) {
+		m.decide(dst[:len(some)], m.inputsOf(some))
+		dst = dst[len(some):]
 	}
-	for len(xs) > 0 {
-		n := min(chunk, len(xs))
-		for k := range s {
-			s[k] = s[k][:n]
-		}
-		m.scores(s, m.inputsOf(xs[:n]))
-		if m.limits != nil {
-			m.numbers(dst[:n], s)
-			dst, xs = dst[n:], xs[n:]
-			continue
-		}
-		for i := range n {
-			var f float64
-			var mixed mixing
-			for _, t := range m.terms {
-				l := t.logOdds(s[t.member][i])
-				f += float64(t.weight * l)
-				if t.share > 0 {
-					mixed.add(t.share, l)
-				}
+}
+
+// decide sets dst[i] to f of example i of the batch.
+func (m *ensemble) decide(dst []float64, b *inputBatch) {
+	s := newRows(len(m.members), len(dst))
+	m.scores(s, b)
+	if m.limits != nil {
+		m.numbers(dst, s)
+		return
+	}
+	for i := range dst {
+		var f float64
+		var mixed mixing
+		for _, t := range m.terms {
+			l := t.logOdds(s[t.member][i])
+			f += float64(t.weight * l)
+			if t.share > 0 {
+				mixed.add(t.share, l)
 			}
-			f += m.bias
-			if m.mixed > 0 {
-				f += float64(m.mixed * mixed.logOdds())
-			}
-			f = bounded(f, mostLogOdds)
-			if len(m.caps) > 0 {
-				f = m.center + capped(f-m.center, m.caps)
-			}
-			dst[i] = f
 		}
-		dst, xs = dst[n:], xs[n:]
+		f += m.bias
+		if m.mixed > 0 {
+			f += float64(m.mixed * mixed.logOdds())
+		}
+		f = bounded(f, mostLogOdds)
+		if len(m.caps) > 0 {
+			f = m.center + capped(f-m.center, m.caps)
+		}
+		dst[i] = f
 	}
 }
 
@@ -305,6 +210,11 @@ func packed(k algos.Model) algos.Model {
 // Pack returns the form for publishing, which takes fewer bytes.
 func (m *ensemble) Pack() algos.Model {
 	c := m.as(packed)
+	for i, f := range c.members {
+		if l, ok := f.function.(*linearFunction); ok {
+			c.members[i].function = l.packed()
+		}
+	}
 	if c.near != nil && c.near.points != nil {
 		near := *c.near
 		near.points = near.points.InPlanes()
@@ -324,31 +234,6 @@ func (m *ensemble) as(form func(algos.Model) algos.Model) *ensemble {
 	}
 	return &c
 }
-
-// fields describes the function; decode reads its model.
-func (k *kernelFunction) fields(f *state.Fields, decode func([]byte) (algos.Model, error)) {
-	var data []byte
-	var err error
-	if !f.Decoding() {
-		data, err = k.model.AppendBinary(nil)
-		f.Fail("model", err)
-	}
-	f.Group("transform", k.transform.Fields)
-	f.Bytes("model", &data)
-	if f.Decoding() && f.Err() == nil {
-		k.model, err = decode(data)
-		f.Fail("model", err)
-	}
-}
-
-// Kinds of functions in encoded models.
-const (
-	kindExpansion = "expansion"
-	kindFeatures  = "features"
-	kindLinear    = "linear"
-	kindNear      = "neighbours"
-	kindConstant  = "constant"
-)
 
 // ensembleMembers is the first field of an encoded ensemble. It distinguishes it from the
 // models of earlier versions.
@@ -416,73 +301,6 @@ func (m *ensemble) inputFields(f *state.Fields) {
 		f.Group("points", m.near.fields)
 	}
 	splineFields(f, &m.splines, m.inputs)
-}
-
-func (m *ensemble) memberFields(f *state.Fields, e *member) {
-	kind, form := "", 0
-	var w []float64
-	var b float64
-	switch x := e.function.(type) {
-	case *kernelFunction:
-		kind = kindExpansion
-		if _, ok := x.model.(*rffmodel.Model); ok {
-			kind = kindFeatures
-		}
-	case *linearFunction:
-		kind, form, w, b = kindLinear, int(x.form), x.w, x.b
-	case nearFunction:
-		kind = kindNear
-		if x.second {
-			form = 1
-		}
-	case constant:
-		kind, b = kindConstant, float64(x)
-	}
-	f.String("name", &e.name)
-	f.String("kind", &kind)
-	switch {
-	case f.Err() != nil:
-	case kind == kindExpansion || kind == kindFeatures:
-		k, _ := e.function.(*kernelFunction)
-		if k == nil {
-			k = &kernelFunction{transform: new(prep.Transform)}
-			e.function = k
-		}
-		decode := expansion.Decode
-		if kind == kindFeatures {
-			decode = rffmodel.Decode
-		}
-		k.fields(f, decode)
-	case kind == kindLinear:
-		f.Int("form", &form)
-		f.Float64s("w", &w)
-		f.Float64("b", &b)
-		if f.Decoding() {
-			e.function = &linearFunction{formAs(f, form), w, b}
-			f.Fail("w", linear.Finite(w, []float64{b}))
-		}
-	case kind == kindNear:
-		f.Int("window", &form)
-		if f.Decoding() {
-			e.function = nearFunction{m.near, form == 1}
-		}
-	case kind == kindConstant:
-		f.Float64("value", &b)
-		if f.Decoding() {
-			e.function = constant(b)
-			f.Fail("value", linear.Finite([]float64{b}))
-		}
-	default:
-		f.Fail("kind", fmt.Errorf("%q", kind))
-	}
-}
-
-func formAs(f *state.Fields, n int) form {
-	if n < int(onZ) || n > int(onSplines) {
-		f.Fail("form", fmt.Errorf("%d", n))
-		return onZ
-	}
-	return form(n)
 }
 
 func (m *ensemble) check() error {

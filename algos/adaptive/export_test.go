@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -55,7 +56,17 @@ func exportedVote(m exportedNeighbours, x []float32) float64 {
 	var all []neighbour
 	for i, p := range m.Points {
 		var square float64
-		for j, v := range p.([]float32) {
+		dense, ok := p.([]float32)
+		if few, sparse := p.(plain.Sparse[float32]); sparse {
+			ok, dense = true, make([]float32, len(x))
+			for k, j := range few.Index {
+				dense[j] = few.Value[k]
+			}
+		}
+		if !ok || len(dense) != len(x) {
+			panic(fmt.Sprintf("a point is a %T", p))
+		}
+		for j, v := range dense {
 			square += math.Pow(float64(v)-float64(x[j]), 2)
 		}
 		all = append(all, neighbour{math.Sqrt(square), m.Labels[i]})
@@ -72,4 +83,20 @@ func exportedVote(m exportedNeighbours, x []float32) float64 {
 	k := float64(m.Nearest)
 	p := (k*positive/sum + 0.5) / (k + 1)
 	return math.Log(p / (1 - p))
+}
+
+// TestPackedWeights: published weights have 24 bits, but for those that a float32 cannot hold.
+func TestPackedWeights(t *testing.T) {
+	w := []float64{1. / 3, -2e300, 3e-300, 0, -5. / 7}
+	l := &linearFunction{onZ, slices.Clone(w), 1. / 3}
+	got := l.packed()
+	for j, v := range got.w {
+		small := math.Abs(w[j]) < 1e30 && math.Abs(w[j]) > 1e-30
+		if math.Abs(v-w[j]) > 0x1p-24*math.Abs(w[j]) || small != (float64(float32(v)) == v && v != w[j]) && w[j] != 0 {
+			t.Errorf("%g became %g", w[j], v)
+		}
+	}
+	if !slices.Equal(l.w, w) || got.b != l.b || got.form != l.form {
+		t.Errorf("%v, %v", l, got)
+	}
 }

@@ -146,6 +146,8 @@ func (e *randomFeatures) fields(f *state.Fields) {
 		f.Fail("learner", e.fresh())
 	}
 	f.Group("transform", e.transform.Fields)
-	learnerFields(f, e.l)
+	if f.Err() == nil {
+		f.Nested("learner", e.l.AppendBinary, e.l.UnmarshalBinary)
+	}
 	columns.Examples(f, "pending", &e.pending)
 }

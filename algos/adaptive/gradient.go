@@ -65,19 +65,5 @@ func (e *gradient) function() function {
 
 func (e *gradient) fields(f *state.Fields) {
 	f.Uint64("learned", &e.n)
-	learnerFields(f, e.l)
-}
-
-// learnerFields describes the state of a learner.
-func learnerFields(f *state.Fields, l algos.Learner) {
-	var data []byte
-	if !f.Decoding() {
-		var err error
-		data, err = l.AppendBinary(nil)
-		f.Fail("learner", err)
-	}
-	f.Bytes("learner", &data)
-	if f.Decoding() && f.Err() == nil {
-		f.Fail("learner", l.UnmarshalBinary(data))
-	}
+	f.Nested("learner", e.l.AppendBinary, e.l.UnmarshalBinary)
 }

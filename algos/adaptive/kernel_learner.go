@@ -2,7 +2,6 @@ package adaptive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -211,27 +210,15 @@ func (m *kernelLearner) fields(f *state.Fields, env algos.Env) {
 		f.String("name", &names[i])
 		f.String("value", &values[i])
 	})
-	var data []byte
-	if !f.Decoding() {
-		var err error
-		data, err = m.scs.AppendBinary(nil)
-		f.Fail("scs", err)
-	}
-	f.Bytes("scs", &data)
-	if !f.Decoding() || f.Err() != nil {
-		return
-	}
-	m.options = map[string]string{}
-	for i, k := range names {
-		m.options[k] = values[i]
-	}
-	l, err := scs.Spec.New(env, m.options)
-	if err == nil {
-		err = l.UnmarshalBinary(data)
-	}
-	if err != nil {
-		f.Fail("scs", errors.Join(errors.New("it cannot be restored"), err))
-		return
-	}
-	m.scs = l
+	f.Nested("scs", func(dst []byte) ([]byte, error) { return m.scs.AppendBinary(dst) }, func(data []byte) error {
+		m.options = map[string]string{}
+		for i, k := range names {
+			m.options[k] = values[i]
+		}
+		l, err := scs.Spec.New(env, m.options)
+		if err == nil {
+			m.scs, err = l, l.UnmarshalBinary(data)
+		}
+		return err
+	})
 }

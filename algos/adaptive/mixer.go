@@ -57,9 +57,9 @@ func (m *mixer) learn(scores, old [][]score, y int, weight, stands float64) {
 		}
 		m.shares.learn(m.likely, weight)
 	}
-	learnCalibrations(m.calibrators, scores, y, ownForget, weight, m.f)
+	learnCalibrations(m.calibrators, scores, y, ownForget, ownOffset, weight, m.f)
 	m.published.learn(old, y, weight*stands)
-	learnCalibrations(m.published.calibrators, scores, y, nextForget, weight, m.f)
+	learnCalibrations(m.published.calibrators, scores, y, slowForget, 1, weight, m.f)
 }
 
 // Bounds of an expert's loss for fixed share, so that an expert that has failed badly can

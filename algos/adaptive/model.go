@@ -119,7 +119,13 @@ func kernelFields(f *state.Fields, k **kernelFunction) {
 }
 
 // decodeAny reads a model of two or more classes, or of a regression.
-func decodeAny(data []byte) (algos.Model, error) { return ovr.DecodeModel(data, decode) }
+func decodeAny(data []byte) (algos.Model, error) {
+	m, err := ovr.DecodeModel(data, decode)
+	if err != nil {
+		return nil, err
+	}
+	return together(m), nil
+}
 
 // decode reads what AppendBinary wrote.
 func decode(data []byte) (algos.Model, error) {

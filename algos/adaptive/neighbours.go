@@ -30,16 +30,16 @@ const (
 // median distance of the k. The score is the log odds of (5q + ½)/6, where q is the weighted
 // share of positive neighbours.
 type neighbours struct {
-	// points is a ring buffer of (−|p|²/2, p). The nearer p is to z, the larger is the inner
-	// product with (1, z). nil: no points yet.
+	// points is a ring buffer of (−|p|²/2, p) for rounded points p. The nearer p is to z, the
+	// larger is the inner product with (1, z). nil: no points yet.
 	points *kernel.Basis
 	y      []float64
 	next   int    // index of the oldest point, once the ring is full
 	number bool   // regression: the score is the weighted mean of the labels
 	added  uint64 // points added since start or restore
 
-	val []float32 // scratch
-	idx []int32
+	val, coarse []float32 // scratch
+	idx         []int32
 }
 
 // found holds the nearest points so far, nearest first; of equally near ones, the one with the
@@ -288,12 +288,30 @@ func (e *neighbours) oldest(newest [2]stretch) [2]stretch {
 	return [2]stretch{{0, newest[0].from}, {newest[0].to, len(e.y)}}
 }
 
+// roundTo is the inverse of the step to which points are rounded, so that models take fewer
+// bytes: standardised features vary by about 1.
+const roundTo = 32
+
+// rounded returns z rounded, in memory that the next call uses again. Features that are not
+// standardised keep their digits.
+func (e *neighbours) rounded(z stream.Vec) stream.Vec {
+	if z.Idx != nil || len(z.Val) > narrow {
+		return z
+	}
+	e.coarse = e.coarse[:0]
+	for _, v := range z.Val {
+		e.coarse = append(e.coarse, float32(math.RoundToEven(float64(v)*roundTo)/roundTo))
+	}
+	return stream.Vec{Val: e.coarse}
+}
+
 // add stores z as the newest point.
 func (e *neighbours) add(z stream.Vec, y float64) {
 	if e.points == nil {
 		e.points = kernel.New(kernel.Func{Kernel: vec.Kernel{Kind: vec.Linear}})
 	}
 	var x stream.Vec
+	z = e.rounded(z)
 	x, e.val, e.idx = extended(z, -linear.Square(z)/2, e.val[:0], e.idx[:0])
 	e.added++
 	if len(e.y) < nearMany {

@@ -69,7 +69,7 @@ func logOddsOf[C interface{ logOdds(float64) float64 }](x [][]float64, scores []
 }
 
 // learnCalibrations updates the calibrators with an example. p is scratch, one number per lane.
-func learnCalibrations(list [][]*calibrator, scores [][]score, y int, rate, weight float64, p []float64) {
+func learnCalibrations(list [][]*calibrator, scores [][]score, y int, rate, fraction, weight float64, p []float64) {
 	for e := range list[0] {
 		for k := range list {
 			p[k] = 0
@@ -80,7 +80,7 @@ func learnCalibrations(list [][]*calibrator, scores [][]score, y int, rate, weig
 		chances(p, p)
 		for k := range list {
 			if s := scores[k][e]; s.ok {
-				list[k][e].learn(s.f, p[k], wanted(len(list), k, y), rate, weight)
+				list[k][e].learn(s.f, p[k], wanted(len(list), k, y), rate, fraction, weight)
 			}
 		}
 	}

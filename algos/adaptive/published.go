@@ -27,7 +27,7 @@ import (
 // predictors that specialize", STOC 1997).
 const (
 	effective   = 250   // examples that a version counts as, at most: losses within a version are correlated
-	nextForget  = .001  // forgetting rate of the calibrations
+	slowForget  = .0002 // forgetting rate of the calibrations; at a higher one they follow bursts of labels
 	ageForget   = .0005 // forgetting rate of the effect of age
 	agePrior    = 200   // weight, in examples, of the prior that age changes nothing
 	ageSpread   = .01   // prior variance of the stack's weights
@@ -39,7 +39,8 @@ const (
 	aloneAfter  = 8     // versions before that is considered
 )
 
-// The rules that propose weights.
+// The rules that propose weights. Those from ruleSlow on remember long, and take calibrations
+// without the effect of age.
 const (
 	ruleOwn    = iota // the stack for the next example
 	ruleShare         // fixed share for the next example, on probabilities
@@ -120,10 +121,9 @@ type published struct {
 	mix       []float64 // frozen weights of the rules and caps
 	count     float64
 
-	now     [][]*calibration // scratch, by lane
-	x       [][]float64
-	f, g, p []float64
-	lost    []float64
+	now           [][]*calibration // scratch, by lane
+	x             [][]float64
+	f, g, p, lost []float64
 }
 
 func newPublished(every, lanes int, experts []entry) *published {
@@ -132,10 +132,7 @@ func newPublished(every, lanes int, experts []entry) *published {
 	for i, e := range experts {
 		p.names[e.name] = i
 	}
-	p.shrink = newShrinker(ownPrior)
-	for range experts {
-		p.ageing = append(p.ageing, newShrinker(agePrior))
-	}
+	p.shrink, p.ageing = newShrinker(ownPrior), slices.Repeat([]shrinker{newShrinker(agePrior)}, n)
 	p.grow(lanes)
 	return p
 }
@@ -209,6 +206,9 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 	}
 	x = logOddsOf(p.x, scores, p.aged)
 	for r := ruleShare + 1; r < numRules; r++ {
+		if r == ruleSlow {
+			x = logOddsOf(p.x, scores, p.plain)
+		}
 		if e := p.expertOf(r); e < 0 || scores[0][e].ok {
 			mixInto(p.g, p.proposals[r], x)
 			judge(r, p.g)
@@ -289,8 +289,7 @@ func (p *published) calibration(lane, e int) calibration {
 // each expert in the version, -1 if it is missing.
 func (p *published) startVersion(examples uint64, c changes, own [][]*calibrator, stack *stack, shares, center []float64, place []int) {
 	p.endVersion()
-	if p.versions == 0 {
-		// Nothing has been learned at age yet.
+	if p.versions == 0 { // nothing has been learned at age yet
 		copy(p.stack.w, stack.w)
 	}
 	p.versions++
@@ -448,11 +447,15 @@ func (p *published) publish(m *ensemble, lane int, place, latest []int, own []*c
 		}
 		w := float64(rules[ruleOwn] * float64(shrink.slope*proposals[ruleOwn][e]))
 		m.terms = append(m.terms, term{k, own[e].calibration, w, shares[e]})
-		w = 0
+		var aged, plain float64
 		for r := ruleShare + 1; r < numRules; r++ {
-			w += float64(rules[r] * proposals[r][e])
+			if w := float64(rules[r] * proposals[r][e]); r < ruleSlow {
+				aged += w
+			} else {
+				plain += w
+			}
 		}
-		m.terms = append(m.terms, term{k, p.calibration(lane, e), w, 0})
+		m.terms = append(m.terms, term{k, p.calibration(lane, e), aged, 0}, term{k, p.calibrators[lane][e].calibration, plain, 0})
 	}
 }
 
@@ -490,8 +493,7 @@ func (p *published) fields(f *state.Fields) {
 		copy(p.rules[:], rules)
 	}
 	p.schedule.fields(f)
-	// States written by earlier programs have calibrations learned at age instead.
-	if !f.Decoding() || f.Next("ageing") {
+	if !f.Decoding() || f.Next("ageing") { // earlier programs learned calibrations at age instead
 		for e := range p.ageing {
 			f.Group("ageing", p.ageing[e].fields)
 		}

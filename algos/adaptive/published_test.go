@@ -112,6 +112,9 @@ func TestVersionIsTheMeanOfTheRules(t *testing.T) {
 		}
 		want += mix[ruleShare] * math.Log(p/(1-p))
 		for q := ruleShare + 1; q < numRules; q++ {
+			if q == ruleSlow {
+				aged = func(e int) float64 { return at.calibrators[0][e].logOdds(float64(x[e])) }
+			}
 			want += mix[q] * sum(proposals[q], aged)
 		}
 		want -= b.rate()
@@ -291,6 +294,24 @@ func TestFewVersionsAreLessSure(t *testing.T) {
 	}
 	if !(sure[0] < 2.5 && sure[0] < sure[1] && sure[1] < sure[2] && sure[2] > 4.5) {
 		t.Errorf("log odds of 5 become %.2f", sure)
+	}
+}
+
+// A hundred labels of one class move the calibrations for the next example far more than those
+// that are published.
+func TestBurst(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 7))
+	b := newBoard(200)
+	offsets := func() (own, long float64) { return b.calibrators[0][0].offset, b.published.calibrators[0][0].offset }
+	for i := range 4000 {
+		b.learn([]float32{float32(r.NormFloat64()), 0, 1, 0.1}, i%5/4)
+	}
+	own, long := offsets()
+	for range 100 {
+		b.learn([]float32{float32(r.NormFloat64()), 0, 1, 0.1}, 1)
+	}
+	if o, l := offsets(); math.Abs(long-math.Log(.25)) > 0.2 || o-own < 0.8 || l-long > (o-own)/4 {
+		t.Errorf("offsets of %.2f and %.2f become %.2f and %.2f", own, long, o, l)
 	}
 }
 

@@ -227,7 +227,10 @@ func (e *fitted) fields(f *state.Fields) {
 	if f.Decoding() && f.Err() == nil && !(e.unit > 0 && e.unit+math.Abs(e.center) < math.Inf(1)) {
 		f.Fail("unit", fmt.Errorf("%g, %g", e.center, e.unit))
 	}
-	learnerFields(f, e.l)
+	if f.Err() != nil {
+		return
+	}
+	f.Nested("learner", e.l.AppendBinary, e.l.UnmarshalBinary)
 	if f.Decoding() && f.Err() == nil {
 		e.draw()
 	}

@@ -12,24 +12,13 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
-	"github.com/streamsvm/streamsvm/contrib/synth"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 // friedman returns a stream whose features change their meaning after so many
 // examples.
 func friedman(t *testing.T, n int, block string) []*stream.Example {
-	t.Helper()
-	g, err := synth.New("friedman", 3, map[string]string{"block": block})
-	if err != nil {
-		t.Fatal(err)
-	}
-	xs := make([]*stream.Example, n)
-	for i := range xs {
-		xs[i] = new(stream.Example)
-		g.Next(xs[i])
-	}
-	return xs
+	return generated(t, n, "friedman", 3, map[string]string{"block": block})
 }
 
 // What a window has learned as examples come and go is kernel ridge regression

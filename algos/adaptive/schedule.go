@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -60,7 +61,7 @@ func (s *schedule) judges(xs []*stream.Example, seen uint64) (some []stream.Vec,
 		switch age := seen + uint64(i) - s.began; {
 		case age < judgedFirst:
 			stands[i] = 1
-		case age%stride == 0:
+		case age%stride == chosen(age/stride, stride):
 			stands[i] = float64(stride)
 		default:
 			continue
@@ -68,6 +69,14 @@ func (s *schedule) judges(xs []*stream.Example, seen uint64) (some []stream.Vec,
 		some = append(some, x.X)
 	}
 	return some, stands
+}
+
+// chosen returns a number below n that looks random but depends only on its arguments: the bits
+// after the point of a multiple of the golden ratio. Every n-th example would never meet some
+// phases of a stream that has a period.
+func chosen(block, n uint64) uint64 {
+	phase, _ := bits.Mul64(block*0x9e3779b97f4a7c15, n)
+	return phase
 }
 
 // due reports whether a version is due.

@@ -16,7 +16,7 @@ import (
 // as which a version counts.
 func TestJudges(t *testing.T) {
 	for _, c := range []struct{ every, began, judge int }{
-		{250, 1000, 250}, {600, 1200, 512 + 44}, {1000, 5000, 512 + 122}, {2500, 10000, 512 + 249}, {20000, 40000, 512 + 2436},
+		{250, 1000, 250}, {600, 1200, 512 + 44}, {1000, 5000, 512 + 122}, {2500, 10000, 512 + 248}, {20000, 40000, 512 + 2436},
 	} {
 		s := newSchedule(c.every)
 		s.begin(uint64(c.began), changes{})
@@ -44,6 +44,25 @@ func TestJudges(t *testing.T) {
 		}
 		if judge != c.judge || all < c.every-judgeMost || all > c.every+judgeMost {
 			t.Errorf("every %d: %d examples judge, for %d; want %d", c.every, judge, all, c.judge)
+		}
+	}
+}
+
+// TestJudgesPeriod: of a stream with a period, all phases judge a version about equally often.
+func TestJudgesPeriod(t *testing.T) {
+	const began, every = 40000, 20000
+	s := newSchedule(every)
+	s.begin(began, changes{})
+	_, stands := s.judges(slices.Repeat([]*stream.Example{new(stream.Example)}, every), began)
+	for _, period := range []int{2, 8, 10, 24, 48, 96} {
+		count := make([]int, period)
+		for i, n := range stands {
+			if i >= judgedFirst && n > 0 {
+				count[i%period]++
+			}
+		}
+		if least, most := slices.Min(count), slices.Max(count); 2*least < most {
+			t.Errorf("period %d: %d to %d examples of a phase judge", period, least, most)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func TestCalibrator(t *testing.T) {
 		if r.Float64() < 1/(1+math.Exp(-truth.logOdds(s))) {
 			y = 1
 		}
-		c.learn(s, linear.Sigmoid(c.raw(c.parts(s))), y, 1e-4, 1)
+		c.learn(s, linear.Sigmoid(c.raw(c.parts(s))), y, 1e-4, ownOffset, 1)
 	}
 	for _, s := range []float64{-5, -2, -0.5, 0, 0.3, 1, 3} {
 		if got, want := c.logOdds(s), truth.logOdds(s); math.Abs(got-want) > 0.1 {
@@ -112,6 +112,17 @@ func TestCalibrator(t *testing.T) {
 	}
 	if f := c.logOdds(1e9); f != c.logOdds(8*math.Sqrt(c.square)) || f > mostOdds {
 		t.Errorf("the largest score has log odds %g", f)
+	}
+	// An outlier is learned from as if it were at the bound of scores.
+	if c.learn(1e16, 1, 1, 1e-4, ownOffset, 1); math.Abs(c.logOdds(1)-truth.logOdds(1)) > 0.1 || c.square > 4.2 {
+		t.Errorf("after an outlier: %+v", c.calibration)
+	}
+	// Scores that are 0 at first do not keep r at 0.
+	c = newCalibrator()
+	for n := range 60 {
+		if c.learn(float64(min(n/20, 1)), 0.5, 1, 1e-4, ownOffset, 1); n == 59 && c.square < 0.2 {
+			t.Errorf("r² is %g", c.square)
+		}
 	}
 }
 
@@ -156,9 +167,18 @@ func TestNeighbours(t *testing.T) {
 			}
 			y := float64(2*r.IntN(2) - 1)
 			e.add(z, y)
-			zs, ys = append(zs, z), append(ys, y)
+			zs, ys = append(zs, onGrid(z)), append(ys, y)
 		}
 	}
+}
+
+// onGrid returns z with each number rounded to a multiple of 1/32.
+func onGrid(z stream.Vec) stream.Vec {
+	out := stream.Vec{Val: make([]float32, len(z.Val))}
+	for j, v := range z.Val {
+		out.Val[j] = float32(math.Round(float64(32*v))) / 32
+	}
+	return out
 }
 
 func votesOf(e *neighbours, z stream.Vec) (few, many score) {

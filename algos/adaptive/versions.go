@@ -70,7 +70,7 @@ func (l *Learner) toPublish(x *mixer, lane int, latest []int) *ensemble {
 	m, place := l.ensemble()
 	x.published.publish(m, lane, place, latest, x.calibrators[lane], x.stack, x.shares.weights(), x.center(l.rate())[0])
 	if e, ok := x.published.alone(); ok && place[e] >= 0 {
-		m.terms, m.bias, m.mixed, m.caps = []term{{place[e], x.published.calibration(lane, e), 1, 0}}, 0, 0, nil
+		m.terms, m.bias, m.mixed, m.caps = []term{{place[e], x.published.calibrators[lane][e].calibration, 1, 0}}, 0, 0, nil
 	}
 	return m.pruned()
 }

@@ -3,6 +3,7 @@ package ovr
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -39,6 +40,12 @@ func (m *model) Classes() int { return len(m.parts) }
 // Scores implements algos.Scorer.
 func (m *model) Scores(dst []float64, xs []stream.Vec) {
 	n := len(m.parts)
+	if first, ok := m.parts[0].(interface {
+		ScoreTogether(dst []float64, parts []algos.Model, xs []stream.Vec)
+	}); ok && !slices.Contains(m.blank, true) {
+		first.ScoreTogether(dst, m.parts, xs)
+		return
+	}
 	f := make([]float64, len(xs))
 	for k, h := range m.parts {
 		if !m.blank[k] {
@@ -140,19 +147,11 @@ func (m *model) fields(f *state.Fields, decode func([]byte) (algos.Model, error)
 		n = k
 		m.parts, m.blank = make([]algos.Model, k), make([]bool, k)
 	}, func(f *state.Fields, k int) {
-		var data []byte
-		if !f.Decoding() {
-			var err error
-			data, err = m.parts[k].AppendBinary(nil)
-			f.Fail("model", err)
-		}
 		f.Bool("blank", &m.blank[k])
-		f.Bytes("model", &data)
-		if f.Decoding() && f.Err() == nil {
-			var err error
+		f.Nested("model", func(dst []byte) ([]byte, error) { return m.parts[k].AppendBinary(dst) }, func(data []byte) (err error) {
 			m.parts[k], err = decode(data)
-			f.Fail("model", err)
-		}
+			return err
+		})
 	})
 	if f.Decoding() && f.Err() == nil && n < 3 {
 		f.Fail("heads", errFew)

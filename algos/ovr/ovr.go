@@ -300,26 +300,17 @@ var errFew = errors.New("fewer than three")
 func (l *learner) fields(f *state.Fields) {
 	n := len(l.classifiers)
 	f.List("heads", n, 2, func(k int) { n = k }, func(f *state.Fields, k int) {
-		var data []byte
-		if !f.Decoding() {
-			var err error
-			data, err = l.classifiers[k].AppendBinary(nil)
-			f.Fail("head", err)
-		}
 		begun := f.Decoding() || l.classifiers[k].begun
 		f.Bool("begun", &begun)
-		f.Bytes("head", &data)
-		if !f.Decoding() || f.Err() != nil {
-			return
-		}
-		if k == len(l.classifiers) {
-			if err := l.append(); err != nil {
-				f.Fail("head", err)
-				return
+		f.Nested("head", func(dst []byte) ([]byte, error) { return l.classifiers[k].AppendBinary(dst) }, func(data []byte) error {
+			if k == len(l.classifiers) {
+				if err := l.append(); err != nil {
+					return err
+				}
 			}
-		}
-		l.classifiers[k].begun = begun
-		f.Fail("head", l.classifiers[k].UnmarshalBinary(data))
+			l.classifiers[k].begun = begun
+			return l.classifiers[k].UnmarshalBinary(data)
+		})
 	})
 	recent := l.last()
 	columns.Examples(f, "recent", &recent)

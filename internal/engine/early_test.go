@@ -81,7 +81,7 @@ func TestEarlyVersions(t *testing.T) {
 		if delay == 0 && !slices.Equal(early, looks) {
 			t.Errorf("early versions after %d records, by the learner %d", early, looks)
 		}
-		if p.Accuracy < .85 {
+		if p.Accuracy < .8 { // without early versions it is below .6
 			t.Errorf("accuracy as published %v", p.Accuracy)
 		}
 
