@@ -148,7 +148,7 @@ func TestAverageMean(t *testing.T) {
 // The mean is served, and fades as labels double without another choice.
 func TestAverageServed(t *testing.T) {
 	small := map[string]string{"features": "128", "block": "32", "rho": "0"}
-	l := learned(t, small, algostest.Moons(400, algos.Classify, 5))
+	l := learned(t, Spec, small, algostest.Moons(400, algos.Classify, 5))
 	d := l.solver.(*dual)
 	if l.average.w == nil || l.tuned == 0 {
 		t.Fatal("nothing is averaged")
@@ -168,7 +168,7 @@ func TestAverageServed(t *testing.T) {
 		}
 	}
 	small["average"] = "0"
-	if l := learned(t, small, algostest.Moons(400, algos.Classify, 5)); l.average.w != nil {
+	if l := learned(t, Spec, small, algostest.Moons(400, algos.Classify, 5)); l.average.w != nil {
 		t.Error("average=0 averages")
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-func learned(t *testing.T, options map[string]string, xs []*stream.Example) *Learner {
+func learned(t *testing.T, spec algos.Spec, options map[string]string, xs []*stream.Example) *Learner {
 	t.Helper()
-	l, err := Spec.New(algos.Env{Seed: 2}, options)
+	l, err := spec.New(algos.Env{Seed: 2}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func learned(t *testing.T, options map[string]string, xs []*stream.Example) *Lea
 // landmarks, no rows m.
 func TestClusterOptimum(t *testing.T) {
 	const c, size, a = 20., 128, 3.
-	l := learned(t, map[string]string{
+	l := learned(t, Spec, map[string]string{
 		"gamma": "2", "c": "20", "features": "128", "block": "32", "cluster": "3", "rho": "0",
 	}, algostest.Moons(300, algos.Classify, 5))
 	d := l.solver.(*dual)
@@ -151,7 +151,7 @@ func TestClusterChosen(t *testing.T) {
 	}
 	small := map[string]string{"features": "2048", "block": "64", "batch-unlabelled": "64"}
 	xs := blobs(1200, 12, 3)
-	with := learned(t, small, xs)
+	with := learned(t, Spec, small, xs)
 	plain, err := DSG.New(algos.Env{Seed: 2}, map[string]string{"features": "2048", "block": "64"})
 	if err != nil {
 		t.Fatal(err)
@@ -171,14 +171,14 @@ func TestClusterChosen(t *testing.T) {
 			labels = append(labels, x)
 		}
 	}
-	if l := learned(t, small, labels); l.cluster.weight != 0 {
+	if l := learned(t, Spec, small, labels); l.cluster.weight != 0 {
 		t.Errorf("weight %g without unlabelled examples", l.cluster.weight)
 	}
 }
 
 // The cluster kernel is given up where labels are more than it is meant for.
 func TestClusterDropped(t *testing.T) {
-	l := learned(t, map[string]string{
+	l := learned(t, Spec, map[string]string{
 		"features": "64", "block": "64", "gamma": "1", "c": "5", "cluster": "3", "rho": "0", "tuning": "40",
 	}, algostest.Moons(400, algos.Classify, 1))
 	if l.labelled <= 40 {

@@ -22,17 +22,8 @@ func TestOptimum(t *testing.T) {
 			xs = append(xs, x)
 		}
 	}
-	l, err := DSG.New(algos.Env{Seed: 2}, map[string]string{"gamma": "2", "c": "20", "features": "128", "block": "32"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := algos.Feed(t.Context(), l, xs...); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Finish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	d := l.(*Learner).solver.(*dual)
+	l := learned(t, DSG, map[string]string{"gamma": "2", "c": "20", "features": "128", "block": "32"}, xs)
+	d := l.solver.(*dual)
 	n := len(xs)
 	q, y := make([][]float64, n), make([]float64, n)
 	for i := range n {
