@@ -247,7 +247,5 @@ func (l *Learner) prepare(in *input) {
 	if l.splines != nil {
 		in.hat = l.splines.ofAll(new(stream.Vec), &l.inputs, []stream.Vec{in.x.X}, []stream.Vec{in.z})[0]
 	}
-	if in.row = in.z; l.inputs.wide {
-		in.row = unitLength(in.z)
-	}
+	in.row = l.inputs.gradientRow(in.z, in.x.X)
 }

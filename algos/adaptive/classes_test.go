@@ -118,12 +118,13 @@ func TestClassesWithHeavyTails(t *testing.T) {
 	for i := range 700 {
 		y := r.IntN(3)
 		a, b := math.Exp(float64(y)+2*r.NormFloat64()), float64(y%2)+r.NormFloat64()
-		xs = append(xs, &stream.Example{Seq: uint64(i + 1), X: stream.Vec{Val: []float32{float32(a), float32(b)}}, Y: float64(y), Labelled: true})
+		xs = append(xs, &stream.Example{Seq: uint64(i + 1), X: stream.Vec{Val: []float32{float32(a), float32(b), float32(r.IntN(8) / 7)}}, Y: float64(y), Labelled: true})
 	}
+	env := algos.Env{Seed: 1, Classes: 3, Scaled: []bool{false, false, true}}
 	var decisions [2][]float64
 	var states [2][]byte
 	for k, block := range []int{50, 256} {
-		l, err := Spec.New(algos.Env{Seed: 1, Classes: 3}, nil)
+		l, err := Spec.New(env, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,13 +136,16 @@ func TestClassesWithHeavyTails(t *testing.T) {
 			}
 			decisions[k] = append(decisions[k], out...)
 			states[k] = algostest.Bytes(t, l)
+			if b := l.(*classes).common.batch; len(b) == 0 || b[0].row.Idx == nil {
+				t.Error("computed together, the last feature is scaled")
+			}
 			if k > 0 {
 				if at+block >= len(xs) {
 					togetherAs(t, l, xs[:100], 3)
 				}
 				continue
 			}
-			if l, err = Spec.New(algos.Env{Seed: 1, Classes: 3}, nil); err == nil { // knows nothing common yet
+			if l, err = Spec.New(env, nil); err == nil { // knows nothing common yet
 				err = l.UnmarshalBinary(states[k])
 			}
 			if err != nil {

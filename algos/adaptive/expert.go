@@ -21,7 +21,7 @@ type input struct {
 	x   *stream.Example
 	i   int        // its number in the batch
 	z   stream.Vec // standardised
-	row stream.Vec // z; or, of wide examples, z scaled to unit length
+	row stream.Vec // see inputs.gradientRow
 	phi stream.Vec // random features of z; empty if there are none
 	hat stream.Vec // hat functions of its numbers and their products; empty if there are no splines
 
@@ -70,9 +70,9 @@ func (l *Learner) newExperts() []entry {
 		list = append(list, entry{names[i], &linearExpert{p: l.panel, at: i - l1, form: formOf(i)}, i == l01 || i == a1})
 	}
 	for _, rate := range [...]string{"0.1", "0.5", "2"} {
-		list = append(list, entry{"o" + rate, newGradient(l.env, onRow, rate), rate != "2"})
+		list = append(list, entry{"o" + rate, newGradient(l.env, &l.inputs, onRow, rate), rate != "2"})
 	}
-	list = append(list, entry{"gam", newGradient(l.env, onSplines, gamRate), true})
+	list = append(list, entry{"gam", newGradient(l.env, &l.inputs, onSplines, gamRate), true})
 	few, many := newNearExperts(&neighbours{})
 	return append(list,
 		entry{"n512", few, false},

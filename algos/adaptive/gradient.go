@@ -14,18 +14,19 @@ import (
 // gradient steps.
 type gradient struct {
 	unbatched
-	form form
-	rate string
-	l    algos.Sequential
-	n    uint64 // examples learned from
+	inputs *inputs
+	form   form
+	rate   string
+	l      algos.Sequential
+	n      uint64 // examples learned from
 
 	x   stream.Example // scratch
 	xs  [1]*stream.Example
 	dst [1]float64
 }
 
-func newGradient(env algos.Env, f form, rate string) *gradient {
-	e := &gradient{form: f, rate: rate}
+func newGradient(env algos.Env, in *inputs, f form, rate string) *gradient {
+	e := &gradient{inputs: in, form: f, rate: rate}
 	l, err := online.Spec.New(algos.Env{Seed: env.Seed, Log: env.Log}, map[string]string{"rate": rate})
 	if err != nil {
 		panic(err) // the rate is a constant
@@ -60,7 +61,7 @@ func (e *gradient) function() function {
 		return nil
 	}
 	m := e.l.Model().(*model.Linear)
-	return &linearFunction{e.form, m.Weights(), m.Bias()}
+	return e.inputs.onZ(&linearFunction{e.form, m.Weights(), m.Bias()})
 }
 
 func (e *gradient) fields(f *state.Fields) {

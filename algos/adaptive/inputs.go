@@ -35,6 +35,7 @@ type inputs struct {
 	mean, m2 []float64    // of each feature: mean, and sum of squared deviations from it
 	most     []float64    // wide: the largest |value| of each feature
 	asinh    []prep.Asinh // maps of the first features, before anything else; may be nil
+	scaled   []bool       // algos.Env.Scaled; not in the state
 
 	scratch []float32
 }
@@ -71,7 +72,7 @@ func (in *inputs) applyIn(row []float32, x stream.Vec) stream.Vec {
 	for j, m := range in.mean {
 		v := in.mapped(j, z.Val[j])
 		z.Val[j] = 0
-		if sd := math.Sqrt(in.m2[j] / max(in.n, 1)); sd > 0 {
+		if sd := in.deviation(j); sd > 0 {
 			z.Val[j] = float32(min(max((v-m)/sd, -clip), clip))
 		}
 	}
@@ -81,10 +82,51 @@ func (in *inputs) applyIn(row []float32, x stream.Vec) stream.Vec {
 // input returns the forms of x; dense ones use room if that is large enough.
 func (in *inputs) input(room []float32, x stream.Vec) input {
 	z := in.applyIn(room, x)
+	return input{z: z, row: in.gradientRow(z, x)}
+}
+
+// gradientRow returns the input of gradient experts, given z, that of the others for x. Wide
+// examples have length 1. Features whose scale has a meaning, such as those of categories, are
+// as in x, but for the clipping: the experts learn faster where most features are 0.
+func (in *inputs) gradientRow(z, x stream.Vec) stream.Vec {
 	if in.wide {
-		return input{z: z, row: unitLength(z)}
+		return unitLength(z)
 	}
-	return input{z: z, row: z}
+	if !slices.Contains(in.scaled, true) {
+		return z
+	}
+	raw := in.row(nil, x)
+	row := stream.Vec{Idx: make([]int32, 0, len(raw)), Val: make([]float32, 0, len(raw))}
+	for j, v := range z.Val {
+		if in.isScaled(j) {
+			if raw[j] == 0 {
+				continue
+			}
+			v = float32(float64(float64(v)*in.deviation(j)) + in.mean[j])
+		}
+		row.Idx, row.Val = append(row.Idx, int32(j)), append(row.Val, v)
+	}
+	return row
+}
+
+func (in *inputs) isScaled(j int) bool { return j < len(in.scaled) && in.scaled[j] }
+
+// deviation returns the standard deviation of a feature.
+func (in *inputs) deviation(j int) float64 { return math.Sqrt(in.m2[j] / max(in.n, 1)) }
+
+// onZ returns f, a function of gradientRow, as a function of z.
+func (in *inputs) onZ(f *linearFunction) *linearFunction {
+	if f.form != onRow || in.wide || !slices.Contains(in.scaled, true) {
+		return f
+	}
+	out := &linearFunction{onZ, slices.Clone(f.w), f.b}
+	for j, v := range f.w {
+		if j < len(in.mean) && in.isScaled(j) {
+			out.w[j] = v * in.deviation(j)
+			out.b += float64(v * in.mean[j])
+		}
+	}
+	return out
 }
 
 // row returns the features of x that have a mean, dense.
@@ -150,7 +192,7 @@ func (in *inputs) fitAsinh(xs []*stream.Example, scaled []bool) bool {
 	if list == nil {
 		return false
 	}
-	*in = inputs{wide: in.wide, asinh: list[:min(len(list), widest)], scratch: in.scratch}
+	*in = inputs{wide: in.wide, asinh: list[:min(len(list), widest)], scaled: in.scaled, scratch: in.scratch}
 	for _, x := range xs {
 		in.observe(x.X)
 	}
@@ -183,7 +225,7 @@ func (l *Learner) fitInputs() error {
 		switch x := e.expert.(type) {
 		case *gradient:
 			if x.form == onSplines {
-				x.l, x.n = newGradient(l.env, x.form, x.rate).l, 0
+				x.l, x.n = newGradient(l.env, &l.inputs, x.form, x.rate).l, 0
 				err = l.learnAgain(x, xs)
 			}
 		case *fitted:

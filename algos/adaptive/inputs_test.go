@@ -13,6 +13,78 @@ import (
 
 func same(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
 
+// Gradient experts take features whose scale has a meaning as they are, and their published
+// functions, of standardised features, predict the same.
+func TestGradientRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, task := range []algos.Task{algos.Classify, algos.Regress} {
+		made, err := Spec.New(algos.Env{Seed: 1, Task: task, Scaled: []bool{true, false, true, true}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := made.(*Learner)
+		var xs []*stream.Example
+		for i := range 700 {
+			flag, number, rare := r.IntN(2), math.Exp(4*r.NormFloat64()), r.IntN(40)/39
+			v := []float32{float32(flag), float32(number), float32(rare), 0, 7}
+			x := &stream.Example{Seq: uint64(i + 1), Labelled: true, X: stream.Vec{Val: v}, Y: float64(2*(flag^rare) - 1)}
+			if i%2 > 0 {
+				x.X = stream.Vec{Idx: []int32{0, 1, 2}, Val: v[:3]}
+			}
+			xs = append(xs, x)
+		}
+		if _, err := algos.Feed(t.Context(), l, xs...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if l.inputs.asinh == nil {
+			t.Error("no feature has heavy tails")
+		}
+		n := 0
+		for _, x := range xs[:100] {
+			in := input{x: x}
+			l.prepare(&in)
+			row := make([]float32, 5)
+			for k, j := range in.row.Idx {
+				row[j] = in.row.Val[k]
+			}
+			for j, v := range row {
+				raw := float32(0)
+				if j < len(x.X.Val) {
+					raw = x.X.Val[j]
+				}
+				want := float64(in.z.Val[j])
+				if j != 1 && j != 4 {
+					want = want*math.Sqrt(l.inputs.m2[j]/l.inputs.n) + l.inputs.mean[j]
+				}
+				if j == 3 || j != 1 && j != 4 && raw == 0 {
+					want = 0
+				}
+				if math.Abs(float64(v)-want) > 1e-5 || want == 0 && v != 0 {
+					t.Fatalf("feature %d is %v, want %v: %v became %v", j, v, want, x.X, row)
+				}
+			}
+			for _, e := range l.experts {
+				f, ok := e.function().(*linearFunction)
+				if !ok || e.name[0] != 'o' {
+					continue
+				}
+				var got [1]float64
+				f.scores(got[:], &inputBatch{zs: []stream.Vec{in.z}, rows: []stream.Vec{in.z}})
+				if want := e.predict(&in).f; math.Abs(got[0]-want) > 1e-5*(1+math.Abs(want)) {
+					t.Fatalf("expert %s: %v, published %v", e.name, want, got[0])
+				}
+				n++
+			}
+		}
+		if n < 200 {
+			t.Errorf("%d scores", n)
+		}
+	}
+}
+
 // TestInputs compares with means and deviations of two passes over all that came
 // before, of dense examples and of the same ones written sparse.
 func TestInputs(t *testing.T) {
@@ -69,7 +141,7 @@ func TestInputs(t *testing.T) {
 					want = math.Copysign(5, want)
 					clipped++
 				}
-				if math.Abs(float64(v)-want) > 1e-5 {
+				if math.Abs(float64(v)-want) > 1e-5 || want == 0 && v != 0 {
 					t.Fatalf("example %d, feature %d: %g, want %g", i, j, v, want)
 				}
 			}

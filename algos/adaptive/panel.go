@@ -82,6 +82,7 @@ func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLi
 		return nil, err
 	}
 	l := &panel{Buffer: b, opt: o, env: env, aggregator: a, detector: cutting, sizes: s}
+	l.inputs.scaled = env.Scaled
 	l.held[growing] = held
 	copy(l.held[k64:], s.windows[:])
 	for e := range l.linear {

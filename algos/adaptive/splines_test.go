@@ -239,7 +239,7 @@ func TestGAM(t *testing.T) {
 		var got, want *linearFunction
 		switch e := gam().(type) {
 		case *gradient:
-			again := newGradient(a.env, e.form, e.rate)
+			again := newGradient(a.env, &a.inputs, e.form, e.rate)
 			err = a.learnAgain(again, xs[:512])
 			got, want = e.function().(*linearFunction), again.function().(*linearFunction)
 		case *fitted:
