@@ -479,8 +479,6 @@ func (p *published) fields(f *state.Fields) {
 	f.Float64s("losses", &p.losses)
 	rules := p.rules[:]
 	f.Float64s("rules", &rules)
-	before := len(rules) == numJudged+2
-	rules = withoutGone(rules)
 	f.Float64("weight", &p.weight)
 	f.Float64("gap", &p.gap)
 	f.Uint64("versions", &p.versions)
@@ -493,10 +491,8 @@ func (p *published) fields(f *state.Fields) {
 		copy(p.rules[:], rules)
 	}
 	p.schedule.fields(f)
-	if !f.Decoding() || f.Next("ageing") { // earlier programs learned calibrations at age instead
-		for e := range p.ageing {
-			f.Group("ageing", p.ageing[e].fields)
-		}
+	for e := range p.ageing {
+		f.Group("ageing", p.ageing[e].fields)
 	}
 	if p.versions == 0 || f.Err() != nil {
 		return
@@ -506,7 +502,6 @@ func (p *published) fields(f *state.Fields) {
 	sums := p.sums[:]
 	f.Float64s("sums", &sums)
 	f.Float64s("mix", &p.mix)
-	sums, p.mix = withoutGone(sums), withoutGone(p.mix)
 	f.Float64s("center", &p.center)
 	if f.Decoding() {
 		p.own, p.aged, p.plain = frozen(p.calibrators), frozen(p.calibrators), frozen(p.calibrators)
@@ -519,34 +514,17 @@ func (p *published) fields(f *state.Fields) {
 		}
 	}
 	for r := range p.proposals {
-		if before && (r == ruleStack || r == ruleLong) { // a removed rule stood here
-			f.Float64s("proposal", new([]float64))
-		}
 		f.Float64s("proposal", (*[]float64)(&p.proposals[r]))
 	}
-	unaged := f.Decoding() && !f.Next("plain")
-	for k, lane := range p.plain {
-		for e, c := range lane {
-			if unaged {
-				*c = *p.aged[k][e]
-			} else {
-				f.Group("plain", c.fields)
-			}
+	for _, lane := range p.plain {
+		for _, c := range lane {
+			f.Group("plain", c.fields)
 		}
 	}
 	if f.Decoding() && f.Err() == nil {
 		copy(p.sums[:], sums)
 		f.Fail("version", p.check(len(sums)))
 	}
-}
-
-// withoutGone removes two rules of earlier programs from a list over rules and caps: a Hedge
-// over experts, and the class rates.
-func withoutGone(list []float64) []float64 {
-	if len(list) != numJudged+2 {
-		return list
-	}
-	return slices.Delete(slices.Delete(list, ruleLong+1, ruleLong+2), ruleStack, ruleStack+1)
 }
 
 func (p *published) check(sums int) error {

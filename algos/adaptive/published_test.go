@@ -1,14 +1,12 @@
 package adaptive
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -312,102 +310,5 @@ func TestBurst(t *testing.T) {
 	}
 	if o, l := offsets(); math.Abs(long-math.Log(.25)) > 0.2 || o-own < 0.8 || l-long > (o-own)/4 {
 		t.Errorf("offsets of %.2f and %.2f become %.2f and %.2f", own, long, o, l)
-	}
-}
-
-// A state written before experts had ageing continues with the calibrations that it has.
-func TestStateWithoutAgeing(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 8))
-	b := newBoard(200)
-	learn := func(b *board) {
-		y := r.IntN(2)
-		b.learn([]float32{float32(y) + float32(r.NormFloat64()), float32(r.NormFloat64()), 1, 0.1}, y)
-	}
-	for range 700 {
-		learn(b)
-	}
-	p := b.published
-	if p.ageing[0].slope == 1 || *p.plain[0][0] == *p.aged[0][0] {
-		t.Fatalf("age does nothing: %+v", p.ageing[0])
-	}
-	encode := func(fields func(*state.Fields)) []byte {
-		data, err := state.Append(nil, fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	data := encode(p.fields)
-	for _, fresh := range []func(f *state.Fields, e int){
-		func(f *state.Fields, e int) { f.Group("ageing", p.ageing[e].fields) },
-		func(f *state.Fields, e int) { f.Group("plain", p.plain[0][e].fields) },
-	} {
-		for e := range p.experts {
-			part := encode(func(f *state.Fields) { fresh(f, e) })
-			if bytes.Count(data, part) == 0 {
-				t.Fatal("it is not in the state")
-			}
-			data = bytes.Replace(data, part, nil, 1)
-		}
-	}
-	old := newBoard(200).published
-	if err := state.Decode(data, old.fields); err != nil {
-		t.Fatal(err)
-	}
-	for e := range old.experts {
-		if c := old.calibration(0, e); c != old.calibrators[0][e].calibration || *old.plain[0][e] != *p.aged[0][e] {
-			t.Errorf("expert %d: %+v, %+v", e, c, *old.plain[0][e])
-		}
-	}
-	old.learn([][]score{{{1, true}, {0, true}, {1, true}, {0.1, true}}}, 1, 1)
-}
-
-// A state written when there were two more rules continues without them.
-func TestStateWithMoreRules(t *testing.T) {
-	b, now := newBoard(200), newBoard(200).published
-	r := rand.New(rand.NewPCG(3, 9))
-	for range 700 {
-		y := r.IntN(2)
-		b.learn([]float32{float32(y) + float32(r.NormFloat64()), float32(r.NormFloat64()), 1, 0.1}, y)
-	}
-	p := b.published
-	data, err := state.Append(nil, p.fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	replace := func(name string, was []float64, by ...[]float64) {
-		field := func(v []float64) []byte {
-			data, err := state.Append(nil, func(f *state.Fields) { f.Float64s(name, &v) })
-			if err != nil {
-				t.Fatal(err)
-			}
-			return data
-		}
-		if bytes.Count(data, field(was)) == 0 {
-			t.Fatalf("%s is not in the state", name)
-		}
-		var all []byte
-		for _, v := range by {
-			all = append(all, field(v)...)
-		}
-		data = bytes.Replace(data, field(was), all, 1)
-	}
-	for name, v := range map[string][]float64{"rules": p.rules[:], "sums": p.sums[:], "mix": p.mix} {
-		replace(name, v, slices.Insert(slices.Insert(slices.Clone(v), 3, -3), 6, -6))
-	}
-	for _, r := range []int{ruleStack, ruleLong} { // each of the two stood before one of these
-		w := p.proposals[r]
-		replace("proposal", w, make([]float64, len(w)), w)
-	}
-	if err := state.Decode(data, now.fields); err != nil {
-		t.Fatal(err)
-	}
-	if now.rules != p.rules || now.sums != p.sums || !slices.Equal(now.mix, p.mix) {
-		t.Errorf("%v, %v, %v", now.rules, now.sums, now.mix)
-	}
-	for r := range p.proposals {
-		if !slices.Equal(now.proposals[r], p.proposals[r]) {
-			t.Errorf("rule %d: %v, want %v", r, now.proposals[r], p.proposals[r])
-		}
 	}
 }

@@ -115,14 +115,7 @@ func (s *schedule) plan(examples uint64) {
 	}
 }
 
-// fields describes the state that earlier programs did not write.
 func (s *schedule) fields(f *state.Fields) {
-	if f.Decoding() {
-		s.look, s.saved, s.cuts, s.early = s.next, 0, 0, 0
-		if !f.Next("look") {
-			return
-		}
-	}
 	f.Uint64("look", &s.look)
 	f.Uint64("saved", &s.saved)
 	f.Uint64("cuts", &s.cuts)
