@@ -61,7 +61,7 @@ func (e *gradient) function() function {
 		return nil
 	}
 	m := e.l.Model().(*model.Linear)
-	return e.inputs.onZ(&linearFunction{e.form, m.Weights(), m.Bias()})
+	return e.inputs.ofZ(&linearFunction{e.form, m.Weights(), m.Bias()})
 }
 
 func (e *gradient) fields(f *state.Fields) {

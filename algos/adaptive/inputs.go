@@ -114,8 +114,8 @@ func (in *inputs) isScaled(j int) bool { return j < len(in.scaled) && in.scaled[
 // deviation returns the standard deviation of a feature.
 func (in *inputs) deviation(j int) float64 { return math.Sqrt(in.m2[j] / max(in.n, 1)) }
 
-// onZ returns f, a function of gradientRow, as a function of z.
-func (in *inputs) onZ(f *linearFunction) *linearFunction {
+// ofZ returns f, a function of gradientRow, as a function of z.
+func (in *inputs) ofZ(f *linearFunction) *linearFunction {
 	if f.form != onRow || in.wide || !slices.Contains(in.scaled, true) {
 		return f
 	}

@@ -207,7 +207,7 @@ func (e *fitted) function() function {
 	if e.l == nil {
 		return nil
 	}
-	return e.panel.inputs.onZ(&e.line)
+	return e.panel.inputs.ofZ(&e.line)
 }
 
 func (e *fitted) fields(f *state.Fields) {
