@@ -42,9 +42,9 @@ func (l *Learner) numberExperts() []entry {
 // Published versions have their own weights, since those for the next example are not always
 // best for them. A slow Hedge mixes four proposals: the weights for the next example, their
 // fixed share alone, a fixed share learned from the predictions of versions during their
-// lives, and the mean label. It judges the proposals frozen with the latest version. It
-// starts near the first two, which are good from the first version on. The mean bounds the
-// error where nothing that is learned stays true for the life of a version.
+// lives, and the mean label. It judges the proposals frozen with the latest version. The third
+// starts near the second, which is good from the first version on. The mean bounds the error
+// where nothing that is learned stays true for the life of a version.
 type numbers struct {
 	labels           *labels // statistics so far
 	share, rules     *average
@@ -59,12 +59,12 @@ type numbers struct {
 // Rates for published versions. They are low because the errors during a version are
 // correlated.
 const (
-	agedRate  = 0.4  // of the fixed share learned at age
+	agedRate  = 0.1  // of the fixed share learned at age
 	hedgeRate = 0.03 // of the Hedge over proposals
 )
 
 // hedgePrior holds the initial weights of the proposals for published versions.
-var hedgePrior = []float64{0.48, 0.48, 0.03, 0.01}
+var hedgePrior = []float64{0.36, 0.36, 0.25, 0.03}
 
 func newNumbers(every, experts int, y *labels, absolute bool) *numbers {
 	return &numbers{
@@ -113,6 +113,9 @@ func (m *numbers) published() []float64 { return mixed(m.hedge, m.proposals()) }
 
 // startVersion begins a version after the given number of examples.
 func (m *numbers) startVersion(examples uint64, c changes) {
+	if m.began == 0 { // nothing has been learned at age yet
+		m.agedShare.startFrom(m.share.weights())
+	}
 	m.begin(examples, c)
 	m.frozen = m.proposals()
 }

@@ -9,7 +9,10 @@ import (
 // alphas are the rates at which the best expert is assumed to change.
 var alphas = [...]float64{1. / 30, 1. / 300, 1. / 3000, 1. / 30000}
 
-const metaRate = 1. / 500 // rate at which the best of alphas is assumed to change
+const (
+	metaRate = 1. / 500 // rate at which the best of alphas is assumed to change
+	copied   = 0.5      // share of the given weights in startFrom
+)
 
 // shares weights experts by fixed share at several rates, and the rates by their
 // likelihoods (Herbster and Warmuth, "Tracking the best expert", 1998; Monteleoni
@@ -39,6 +42,15 @@ func (c *shares) weights() []float64 {
 		}
 	}
 	return out
+}
+
+// startFrom sets the weights close to w.
+func (c *shares) startFrom(w []float64) {
+	for i := range c.w {
+		for e, p := range c.prior {
+			c.w[i][e] = float64(copied*w[e]) + float64((1-copied)*p)
+		}
+	}
 }
 
 // learn updates the weights with the experts' likelihoods q of an example with
