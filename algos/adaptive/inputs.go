@@ -36,6 +36,7 @@ type inputs struct {
 	most     []float64    // wide: the largest |value| of each feature
 	asinh    []prep.Asinh // maps of the first features, before anything else; may be nil
 	scaled   []bool       // algos.Env.Scaled; not in the state
+	sparse   []bool       // features that were 0 in most of the first examples; in the learner's state
 
 	scratch []float32
 }
@@ -86,13 +87,14 @@ func (in *inputs) input(room []float32, x stream.Vec) input {
 }
 
 // gradientRow returns the input of gradient experts, given z, that of the others for x. Wide
-// examples have length 1. Features whose scale has a meaning, such as those of categories, are
-// as in x, but for the clipping: the experts learn faster where most features are 0.
+// examples have length 1. Sparse features, and those whose scale has a meaning, such as those of
+// categories, are as in x, but for the clipping: the experts learn faster where most features
+// are 0.
 func (in *inputs) gradientRow(z, x stream.Vec) stream.Vec {
 	if in.wide {
 		return unitLength(z)
 	}
-	if !slices.Contains(in.scaled, true) {
+	if !in.anyScaled() {
 		return z
 	}
 	raw := in.row(nil, x)
@@ -109,14 +111,20 @@ func (in *inputs) gradientRow(z, x stream.Vec) stream.Vec {
 	return row
 }
 
-func (in *inputs) isScaled(j int) bool { return j < len(in.scaled) && in.scaled[j] }
+func (in *inputs) isScaled(j int) bool {
+	return j < len(in.scaled) && in.scaled[j] || j < len(in.sparse) && in.sparse[j]
+}
+
+func (in *inputs) anyScaled() bool {
+	return slices.Contains(in.scaled, true) || slices.Contains(in.sparse, true)
+}
 
 // deviation returns the standard deviation of a feature.
 func (in *inputs) deviation(j int) float64 { return math.Sqrt(in.m2[j] / max(in.n, 1)) }
 
 // ofZ returns f, a function of gradientRow, as a function of z.
 func (in *inputs) ofZ(f *linearFunction) *linearFunction {
-	if f.form != onRow || in.wide || !slices.Contains(in.scaled, true) {
+	if f.form != onRow || in.wide || !in.anyScaled() {
 		return f
 	}
 	out := &linearFunction{onZ, slices.Clone(f.w), f.b}
@@ -192,11 +200,36 @@ func (in *inputs) fitAsinh(xs []*stream.Example, scaled []bool) bool {
 	if list == nil {
 		return false
 	}
-	*in = inputs{wide: in.wide, asinh: list[:min(len(list), widest)], scaled: in.scaled, scratch: in.scratch}
+	*in = inputs{wide: in.wide, asinh: list[:min(len(list), widest)], scaled: in.scaled, sparse: in.sparse, scratch: in.scratch}
 	for _, x := range xs {
 		in.observe(x.X)
 	}
 	return true
+}
+
+// findSparse looks for features that are 0 in most of xs, all examples so far, and reports whether
+// they are others than before. Where a schema says what is scaled, none count as such.
+func (in *inputs) findSparse(xs []*stream.Example) (changed bool) {
+	if in.wide || in.scaled != nil {
+		return false
+	}
+	before, zeros := in.sparse, make([]int, len(in.mean))
+	for _, x := range xs {
+		in.scratch = in.row(in.scratch, x.X)
+		for j, v := range in.scratch {
+			if v == 0 {
+				zeros[j]++
+			}
+		}
+	}
+	in.sparse = make([]bool, len(zeros))
+	for j, n := range zeros {
+		in.sparse[j] = 2*n > len(xs)
+	}
+	if !slices.Contains(in.sparse, true) {
+		in.sparse = nil
+	}
+	return !slices.Equal(in.sparse, before)
 }
 
 // nextFit returns the number of examples at which fitInputs is due next, 0 if it is not.
@@ -209,27 +242,27 @@ func (l *Learner) nextFit(seen uint64) uint64 {
 	return 0
 }
 
-// fitInputs fits asinh and splines to the first examples. Neighbours move to their new places;
-// the experts on splines learn from these examples again; the linear experts continue with their
-// weights.
+// fitInputs fits asinh and splines to the first examples, and finds sparse features. Neighbours
+// move to their new places; the experts on splines learn from these examples again, and those on
+// rows if these have changed; the linear experts continue with their weights.
 func (l *Learner) fitInputs() error {
 	xs := l.detector.Newest(int(l.detector.Seen()))
 	if l.inputs.fitAsinh(xs, l.env.Scaled) {
 		l.moveNeighbours(xs)
 	}
-	if l.splines = fitSplines(&l.inputs, xs, l.env.Scaled); l.splines == nil {
-		return nil
-	}
+	rows := l.inputs.findSparse(xs)
+	l.splines = fitSplines(&l.inputs, xs, l.env.Scaled)
+	again := func(f form) bool { return f == onSplines && l.splines != nil || f == onRow && rows }
 	for _, e := range l.experts {
 		var err error
 		switch x := e.expert.(type) {
 		case *gradient:
-			if x.form == onSplines {
+			if again(x.form) {
 				x.l, x.n = newGradient(l.env, &l.inputs, x.form, x.rate).l, 0
 				err = l.learnAgain(x, xs)
 			}
 		case *fitted:
-			if x.form == onSplines && x.l != nil {
+			if again(x.form) && x.l != nil {
 				err = x.start(xs)
 			}
 		}

@@ -336,6 +336,15 @@ func (l *panel) fields(f *state.Fields, record func()) {
 	f.Group("buffer", l.Buffer.Fields)
 	f.Group("cutting", l.detector.Fields)
 	f.Group("inputs", l.inputs.fields)
+	if f.Decoding() {
+		l.inputs.sparse = nil
+	}
+	if !f.Decoding() || f.Next("sparse") { // earlier states have none
+		f.Bools("sparse", &l.inputs.sparse)
+	}
+	if f.Decoding() && f.Err() == nil && len(l.inputs.sparse) > len(l.inputs.mean) {
+		f.Fail("sparse", fmt.Errorf("%d of %d features", len(l.inputs.sparse), len(l.inputs.mean)))
+	}
 	for _, x := range l.linear {
 		f.Group("linear", x.fields)
 	}

@@ -365,6 +365,11 @@ func oneByOne(t *testing.T, r *rand.Rand, xs []*stream.Example, want run) {
 	if len(xs) > 2500 && (published["in between"] < 10 || published["after a cut"] < 2) {
 		t.Errorf("models published: %v", published)
 	}
+	for i, v := range want.decisions { // rows of gradient experts are drawn as functions of other inputs
+		if math.Abs(all[i]-v) <= 1e-8 {
+			all[i] = v
+		}
+	}
 	want.compare(t, "one by one", run{all, algostest.Bytes(t, l)})
 }
 
