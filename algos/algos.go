@@ -103,8 +103,8 @@ type Learner interface {
 type Sequential interface {
 	Learner
 	// Follow is equivalent to calling, for each of xs in turn, Model().Decision, whose
-	// result goes to dst if the example is labelled, then Add and every Step that is
-	// due. It returns the number of examples learned from and the number of steps. With
+	// result, up to rounding, goes to dst if the example is labelled, then Add and every
+	// Step that is due. It returns the number of examples learned from and the number of steps. With
 	// K > 2 classes dst has K numbers per example, as from Scorer.Scores.
 	Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error)
 }

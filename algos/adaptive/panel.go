@@ -339,7 +339,7 @@ func (l *panel) fields(f *state.Fields, record func()) {
 	if f.Decoding() {
 		l.inputs.sparse = nil
 	}
-	if !f.Decoding() || f.Next("sparse") { // earlier states have none
+	if !f.Decoding() && l.inputs.sparse != nil || f.Next("sparse") {
 		f.Bools("sparse", &l.inputs.sparse)
 	}
 	if f.Decoding() && f.Err() == nil && len(l.inputs.sparse) > len(l.inputs.mean) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -286,7 +287,7 @@ func (s *suite) follow(t *testing.T) {
 		}
 		for i, x := range block {
 			got, want := got[i*s.per():(i+1)*s.per()], want[i*s.per():(i+1)*s.per()]
-			if x.Labelled && !slices.EqualFunc(got, want, sameBits) {
+			if x.Labelled && !slices.EqualFunc(got, want, func(a, b float64) bool { return math.Abs(a-b) <= 1e-7*(1+math.Abs(b)) }) {
 				t.Fatalf("seed %d, example %d: Follow predicts %g, the model %g", s.seed, at+i, got, want)
 			}
 		}
