@@ -35,8 +35,8 @@
 // (prep.Asinh), which is fitted after 64 and after 512 examples, as the knots of gam are. gam is
 // learner online on hat functions of each feature, at 17 quantiles, and products of those of
 // two features, at five quantiles each, among the first 16 features with more than two values.
-// o0.1 to o2 see features that are no numbers, according to algos.Env.Scaled, as they are: on
-// centred categories they learn more slowly.
+// o0.1 to o2 see features that are no numbers, according to algos.Env.Scaled, or without it are
+// mostly 0, as they are: on centred categories they learn more slowly.
 //
 // Examples with more than 512 features, such as events with an id or a text, are not centred.
 // For them there are no random features, n2048 and dsg; gam takes only what a schema says are
