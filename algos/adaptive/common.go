@@ -62,7 +62,7 @@ func (c *common) prepare(h *Learner, xs []*stream.Example) error {
 
 // begin copies the feature statistics and neighbours of h.
 func (c *common) begin(h *Learner) error {
-	c.inputs.scaled, c.inputs.sparse = h.inputs.scaled, h.inputs.sparse
+	c.inputs.scaled = h.inputs.scaled
 	data, err := state.Append(nil, h.inputs.fields)
 	if err == nil {
 		err = state.Decode(data, c.inputs.fields)

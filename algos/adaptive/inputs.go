@@ -35,8 +35,7 @@ type inputs struct {
 	mean, m2 []float64    // of each feature: mean, and sum of squared deviations from it
 	most     []float64    // wide: the largest |value| of each feature
 	asinh    []prep.Asinh // maps of the first features, before anything else; may be nil
-	scaled   []bool       // algos.Env.Scaled; not in the state
-	sparse   []bool       // features that were 0 in most of the first examples; in the learner's state
+	scaled   []bool       // algos.Env.Scaled; nil: sparse features, in the learner's state
 
 	scratch []float32
 }
@@ -94,7 +93,7 @@ func (in *inputs) gradientRow(z, x stream.Vec) stream.Vec {
 	if in.wide {
 		return unitLength(z)
 	}
-	if !in.anyScaled() {
+	if !slices.Contains(in.scaled, true) {
 		return z
 	}
 	raw := in.row(nil, x)
@@ -111,20 +110,14 @@ func (in *inputs) gradientRow(z, x stream.Vec) stream.Vec {
 	return row
 }
 
-func (in *inputs) isScaled(j int) bool {
-	return j < len(in.scaled) && in.scaled[j] || j < len(in.sparse) && in.sparse[j]
-}
-
-func (in *inputs) anyScaled() bool {
-	return slices.Contains(in.scaled, true) || slices.Contains(in.sparse, true)
-}
+func (in *inputs) isScaled(j int) bool { return j < len(in.scaled) && in.scaled[j] }
 
 // deviation returns the standard deviation of a feature.
 func (in *inputs) deviation(j int) float64 { return math.Sqrt(in.m2[j] / max(in.n, 1)) }
 
 // ofZ returns f, a function of gradientRow, as a function of z.
 func (in *inputs) ofZ(f *linearFunction) *linearFunction {
-	if f.form != onRow || in.wide || !in.anyScaled() {
+	if f.form != onRow || in.wide || !slices.Contains(in.scaled, true) {
 		return f
 	}
 	out := &linearFunction{onZ, slices.Clone(f.w), f.b}
@@ -200,20 +193,18 @@ func (in *inputs) fitAsinh(xs []*stream.Example, scaled []bool) bool {
 	if list == nil {
 		return false
 	}
-	*in = inputs{wide: in.wide, asinh: list[:min(len(list), widest)], scaled: in.scaled, sparse: in.sparse, scratch: in.scratch}
+	*in = inputs{wide: in.wide, asinh: list[:min(len(list), widest)], scaled: in.scaled, scratch: in.scratch}
 	for _, x := range xs {
 		in.observe(x.X)
 	}
 	return true
 }
 
-// findSparse looks for features that are 0 in most of xs, all examples so far, and reports whether
-// they are others than before. Where a schema says what is scaled, none count as such.
+// findSparse takes features that are 0 in most of xs, all examples so far, for scaled ones, and
+// reports whether they are others than before.
 func (in *inputs) findSparse(xs []*stream.Example) (changed bool) {
-	if in.wide || in.scaled != nil {
-		return false
-	}
-	before, zeros := in.sparse, make([]int, len(in.mean))
+	before, zeros := in.scaled, make([]int, len(in.mean))
+	in.scaled = nil
 	for _, x := range xs {
 		in.scratch = in.row(in.scratch, x.X)
 		for j, v := range in.scratch {
@@ -222,14 +213,13 @@ func (in *inputs) findSparse(xs []*stream.Example) (changed bool) {
 			}
 		}
 	}
-	in.sparse = make([]bool, len(zeros))
 	for j, n := range zeros {
-		in.sparse[j] = 2*n > len(xs)
+		if 2*n > len(xs) {
+			in.scaled = append(in.scaled, make([]bool, j+1-len(in.scaled))...)
+			in.scaled[j] = true
+		}
 	}
-	if !slices.Contains(in.sparse, true) {
-		in.sparse = nil
-	}
-	return !slices.Equal(in.sparse, before)
+	return !slices.Equal(in.scaled, before)
 }
 
 // nextFit returns the number of examples at which fitInputs is due next, 0 if it is not.
@@ -250,7 +240,7 @@ func (l *Learner) fitInputs() error {
 	if l.inputs.fitAsinh(xs, l.env.Scaled) {
 		l.moveNeighbours(xs)
 	}
-	rows := l.inputs.findSparse(xs)
+	rows := !l.inputs.wide && l.env.Scaled == nil && l.inputs.findSparse(xs)
 	l.splines = fitSplines(&l.inputs, xs, l.env.Scaled)
 	again := func(f form) bool { return f == onSplines && l.splines != nil || f == onRow && rows }
 	for _, e := range l.experts {

@@ -337,13 +337,13 @@ func (l *panel) fields(f *state.Fields, record func()) {
 	f.Group("cutting", l.detector.Fields)
 	f.Group("inputs", l.inputs.fields)
 	if f.Decoding() {
-		l.inputs.sparse = nil
+		l.inputs.scaled = l.env.Scaled
 	}
-	if !f.Decoding() && l.inputs.sparse != nil || f.Next("sparse") {
-		f.Bools("sparse", &l.inputs.sparse)
-	}
-	if f.Decoding() && f.Err() == nil && len(l.inputs.sparse) > len(l.inputs.mean) {
-		f.Fail("sparse", fmt.Errorf("%d of %d features", len(l.inputs.sparse), len(l.inputs.mean)))
+	if l.env.Scaled == nil && (f.Next("sparse") || !f.Decoding() && l.inputs.scaled != nil) {
+		f.Bools("sparse", &l.inputs.scaled)
+		if len(l.inputs.scaled) > len(l.inputs.mean) {
+			f.Fail("sparse", fmt.Errorf("%d of %d features", len(l.inputs.scaled), len(l.inputs.mean)))
+		}
 	}
 	for _, x := range l.linear {
 		f.Group("linear", x.fields)
