@@ -97,7 +97,7 @@
 // scale of the labels matters. Predictions are limited to the range of the labels so far and
 // a tenth of it on either side. For published versions a slow Hedge mixes these weights,
 // their fixed share, a fixed share learned at age, and the mean. It starts near the first
-// two; the others have to earn their weights.
+// three, and the third starts near the second; the mean has to earn its weight.
 //
 // # Cost
 //
