@@ -228,7 +228,7 @@ func (l *Learner) mix(dst []float64) {
 				p.f = l.mixer.predict(lane)[0] + j.shift
 			}
 			// Importance weights are for the experts only: log odds describe the unweighted stream.
-			l.mixer.learn(lane, p.aged.lane(), positive(x), j.count, p.aged.stands)
+			l.mixer.learn(lane, p.aged.lane(), p.aged.out, positive(x), j.count, p.aged.stands)
 		case l.numbers == nil:
 			l.log = append(l.log, record{slices.Clone(p.scores), p.aged, positive(x), j.weight})
 		}

@@ -109,7 +109,7 @@ func BenchmarkParts(b *testing.B) {
 		}
 		lane := [][]score{scores}
 		l.mixer.predict(lane)
-		l.mixer.learn(lane, lane, i%2, 1, 1)
+		l.mixer.learn(lane, lane, nil, i%2, 1, 1)
 	})
 	each("latest version", func(xs []*stream.Example) { l.versionScores(samplers.Vecs(xs), nil) })
 }

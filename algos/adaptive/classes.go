@@ -135,7 +135,7 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 				old = c.scores(func(h *Learner) []score { return h.log[i].aged.scores })
 			}
 			copy(dst[at*lanes:], c.mixer.predict(scores))
-			c.mixer.learn(scores, old, int(x.Y), first.log[i].weight, first.log[i].aged.stands)
+			c.mixer.learn(scores, old, nil, int(x.Y), first.log[i].weight, first.log[i].aged.stands)
 			i++
 		}
 		for _, h := range c.heads {

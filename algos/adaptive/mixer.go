@@ -46,8 +46,9 @@ func (m *mixer) predict(scores [][]score) []float64 {
 }
 
 // learn updates weights and calibrations with an example. scores are the experts' scores, old
-// those of the latest version, for which the example stands for a number of examples.
-func (m *mixer) learn(scores, old [][]score, y int, weight, stands float64) {
+// those of the latest version, for which the example stands for a number of examples, and out is
+// what its rules gave; see published.learn.
+func (m *mixer) learn(scores, old [][]score, out outputs, y int, weight, stands float64) {
 	x := logOddsOf(m.x, scores, m.calibrators)
 	m.stack.learn(x, y, weight)
 	if len(x) == 1 {
@@ -58,7 +59,7 @@ func (m *mixer) learn(scores, old [][]score, y int, weight, stands float64) {
 		m.shares.learn(m.likely, weight)
 	}
 	learnCalibrations(m.calibrators, scores, y, ownForget, ownOffset, weight, m.f)
-	m.published.learn(old, y, weight*stands)
+	m.published.learn(old, out, y, weight*stands)
 	learnCalibrations(m.published.calibrators, scores, y, slowForget, 1, weight, m.f)
 }
 

@@ -2,6 +2,8 @@ package adaptive
 
 import (
 	"errors"
+	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -52,7 +54,10 @@ func (l *Learner) PredictPending(x *stream.Example) float64 {
 		p.f = l.numbers.predict(p.scores)
 	}
 	if list := l.versionScores([]stream.Vec{x.X}, nil); list != nil {
-		p.aged = aged{list[0], 1}
+		p.aged = aged{list[0], 1, nil}
+		if l.mixer != nil && l.published.versions > 0 {
+			p.aged.out = slices.Clone(l.published.outputs(list))
+		}
 	}
 	l.pending = append(l.pending, pendingPrediction{x.Seq, p})
 	return p.f
@@ -95,7 +100,7 @@ func (l *Learner) pendingFields(f *state.Fields) {
 	// version, whether it has a score and the score.
 	n := len(l.experts)
 	var seqs, generations []uint64
-	var numbers []float64
+	var numbers, out []float64
 	put := func(list []score) {
 		for _, s := range list {
 			there := 0.0
@@ -115,20 +120,30 @@ func (l *Learner) pendingFields(f *state.Fields) {
 		numbers = append(numbers, p.f, there)
 		put(p.scores)
 		put(old)
+		if out = append(out, p.aged.out...); p.aged.out == nil {
+			out = append(out, slices.Repeat([]float64{math.NaN()}, int(numOutputs))...)
+		}
 	}
 	f.Uint64s("pending", &seqs)
 	f.Uint64s("machines", &generations)
 	f.Float64s("scores", &numbers)
+	if l.mixer != nil && (!f.Decoding() || f.Next("outputs")) { // earlier states have none
+		f.Float64s("outputs", &out)
+	}
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
 	each := 2 + 4*n
-	if len(generations) != len(seqs) || len(numbers) != each*len(seqs) {
+	if len(generations) != len(seqs) || len(numbers) != each*len(seqs) || len(out) > 0 && len(out) != int(numOutputs)*len(seqs) {
 		f.Fail("scores", errors.New("lengths do not agree"))
 		return
 	}
 	if err := linear.Finite(numbers); err != nil {
 		f.Fail("scores", err)
+		return
+	}
+	if slices.ContainsFunc(out, func(v float64) bool { return math.IsInf(v, 0) }) {
+		f.Fail("outputs", errors.New("infinite"))
 		return
 	}
 	get := func(from []float64) []score {
@@ -146,7 +161,13 @@ func (l *Learner) pendingFields(f *state.Fields) {
 		at := numbers[each*i:]
 		p := pendingPrediction{seq, prediction{scores: get(at[2:]), f: at[0], generation: generations[i]}}
 		if at[1] != 0 {
-			p.aged = aged{get(at[2+2*n:]), 1}
+			p.aged = aged{get(at[2+2*n:]), 1, nil}
+		}
+		if len(out) > 0 {
+			o := outputs(out[int(numOutputs)*i:][:numOutputs])
+			if v := o[outMixture] + o[outCenter]; v == v {
+				p.aged.out = o
+			}
 		}
 		l.pending = append(l.pending, p)
 	}

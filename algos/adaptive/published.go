@@ -124,6 +124,7 @@ type published struct {
 	now           [][]*calibration // scratch, by lane
 	x             [][]float64
 	f, g, p, lost []float64
+	out           outputs
 }
 
 func newPublished(every, lanes int, experts []entry) *published {
@@ -150,6 +151,7 @@ func (p *published) grow(lanes int) {
 	}
 	p.now = frozen(p.calibrators)
 	p.x, p.f, p.g, p.p = newRows(lanes, n+1), make([]float64, lanes), make([]float64, lanes), make([]float64, lanes)
+	p.out = make(outputs, numOutputs*lanes)
 }
 
 // mixing is a weighted mean of probabilities.
@@ -168,59 +170,98 @@ func (m *mixing) logOdds() float64 {
 	return linear.Log(p / (1 - p))
 }
 
-// learn updates everything with the scores of the latest version's experts for an example,
-// nil if there was no version. y is 1 or 0, or the class number.
-func (p *published) learn(scores [][]score, y int, weight float64) {
-	if scores == nil || p.versions == 0 {
-		return
-	}
-	w := weight * min(1, effective/p.life())
-	// Losses of the frozen rules.
-	x := logOddsOf(p.x, scores, p.own)
-	own, f := p.p, p.f // f: log odds of the mixture
+// outputs are the log odds that a version's rules gave an example, lane by lane: of each rule, NaN if
+// it had none, of their mixture, and of the class rates.
+type outputs []float64
+
+// at returns output i of n lanes.
+func (o outputs) at(i, lanes int) []float64 { return o[i*lanes : (i+1)*lanes] }
+
+const (
+	outMixture = numRules + iota
+	outCenter
+	numOutputs
+)
+
+// outputs returns what the latest version's rules make of scores of its experts, valid until the
+// next call. It sets p.p to the log odds of ruleOwn before the effect of age.
+func (p *published) outputs(scores [][]score) outputs {
+	lanes := len(p.x)
+	out := p.out[:numOutputs*lanes]
+	f := out.at(outMixture, lanes)
 	clear(f)
-	var mean float64
-	judge := func(r int, g []float64) {
-		loss := logLoss(g, y)
-		p.sums[r] += float64(weight * loss)
-		mean += float64(p.mix[r] * loss)
+	copy(out.at(outCenter, lanes), p.center)
+	var x [][]float64
+	for r := range numRules {
+		g := out.at(r, lanes)
+		switch r {
+		case ruleOwn:
+			x = logOddsOf(p.x, scores, p.own)
+		case ruleShare + 1:
+			x = logOddsOf(p.x, scores, p.aged)
+		case ruleSlow:
+			x = logOddsOf(p.x, scores, p.plain)
+		}
+		e := p.expertOf(r)
+		switch {
+		case e >= 0 && !scores[0][e].ok, r == ruleShare && lanes > 1:
+			g[0] = math.NaN()
+			continue
+		case r == ruleOwn:
+			mixInto(p.p, p.proposals[r], x)
+			for k, v := range p.p {
+				g[k] = bounded(p.shrunk.of(v, p.center[k]), mostLogOdds)
+			}
+		case r == ruleShare:
+			var mixed mixing
+			for e, s := range scores[0] {
+				if s.ok {
+					mixed.add(p.proposals[r][e], x[0][e])
+				}
+			}
+			g[0] = mixed.logOdds()
+		default:
+			mixInto(g, p.proposals[r], x)
+		}
 		for k, v := range g {
 			f[k] += float64(p.mix[r] * v)
 		}
 	}
-	mixInto(own, p.proposals[ruleOwn], x)
-	for k, v := range own {
-		p.g[k] = bounded(p.shrunk.of(v, p.center[k]), mostLogOdds)
+	return out
+}
+
+// learn updates everything with the scores of the latest version's experts for an example,
+// nil if there was no version. y is 1 or 0, or the class number. If the label is late, out is
+// what the rules gave when the example came: the weights and calibrations were older then, too.
+func (p *published) learn(scores [][]score, out outputs, y int, weight float64) {
+	if scores == nil || p.versions == 0 {
+		return
 	}
-	judge(ruleOwn, p.g)
-	p.shrink.learn(own, p.center, y, w)
-	if len(x) == 1 {
-		var mixed mixing
-		for e, s := range scores[0] {
-			if s.ok {
-				mixed.add(p.proposals[ruleShare][e], x[0][e])
-			}
-		}
-		p.g[0] = mixed.logOdds()
-		judge(ruleShare, p.g)
+	w := weight * min(1, effective/p.life())
+	lanes := len(p.x)
+	if out == nil {
+		out = p.outputs(scores)
+	} else {
+		mixInto(p.p, p.proposals[ruleOwn], logOddsOf(p.x, scores, p.own))
 	}
-	x = logOddsOf(p.x, scores, p.aged)
-	for r := ruleShare + 1; r < numRules; r++ {
-		if r == ruleSlow {
-			x = logOddsOf(p.x, scores, p.plain)
-		}
-		if e := p.expertOf(r); e < 0 || scores[0][e].ok {
-			mixInto(p.g, p.proposals[r], x)
-			judge(r, p.g)
+	// Losses of the frozen rules.
+	var mean float64
+	for r := range numRules {
+		if g := out.at(r, lanes); g[0] == g[0] {
+			loss := logLoss(g, y)
+			p.sums[r] += float64(weight * loss)
+			mean += float64(p.mix[r] * loss)
 		}
 	}
 	for r := range numRules {
-		if e := p.expertOf(r); e >= 0 && !scores[0][e].ok {
+		if out.at(r, lanes)[0] != out.at(r, lanes)[0] && p.expertOf(r) >= 0 {
 			p.sums[r] += float64(weight * mean)
 		}
 	}
-	for k := range f {
-		f[k] -= p.center[k]
+	p.shrink.learn(p.p, p.center, y, w)
+	f, center := p.f, out.at(outCenter, lanes)
+	for k, v := range out.at(outMixture, lanes) {
+		f[k] = v - center[k]
 	}
 	for i := range numCaps {
 		for k, v := range f {
@@ -230,7 +271,7 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 			case i > 0:
 				v = float64(caps[i] * tanh(v/caps[i]))
 			}
-			p.g[k] = p.center[k] + v
+			p.g[k] = center[k] + v
 		}
 		p.sums[numRules+i] += float64(weight * logLoss(p.g, y))
 	}
@@ -241,7 +282,7 @@ func (p *published) learn(scores [][]score, y int, weight float64) {
 			*c = p.calibration(k, e)
 		}
 	}
-	x = logOddsOf(p.x, scores, p.now)
+	x := logOddsOf(p.x, scores, p.now)
 	p.stack.learn(x, y, w)
 	mean = 0
 	for e, s := range scores[0] {

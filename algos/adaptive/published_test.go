@@ -67,7 +67,7 @@ func (b *board) learn(x []float32, y int) {
 		b.sums[0] += logLoss([]float64{b.version.Decision(stream.Vec{Val: x})}, y)
 		b.sums[1] += logLoss([]float64{b.rate()}, y)
 	}
-	b.mixer.learn(scores, aged, y, 1, 1)
+	b.mixer.learn(scores, aged, nil, y, 1, 1)
 	b.counts[y]++
 	if b.seen++; b.published.due(b.seen, changes{}) {
 		b.published.startVersion(b.seen, changes{}, b.calibrators, b.stack, b.shares.weights(), b.center(b.rate()), b.place)

@@ -453,7 +453,7 @@ func TestNumbersStand(t *testing.T) {
 		m.startVersion(uint64(every), changes{})
 		scores := []score{{1, true}, {2, true}, {5, true}}
 		for range 5 {
-			m.learn(scores, aged{scores, stands}, 4.5, 1)
+			m.learn(scores, aged{scores, stands, nil}, 4.5, 1)
 		}
 		return append(m.agedShare.weights(), m.hedge.weights()...)
 	}

@@ -168,6 +168,7 @@ func (e member) fixed() bool {
 type aged struct {
 	scores []score
 	stands float64
+	out    outputs // of the version's rules, if the label was late; may be nil
 }
 
 // lane returns the scores as one lane.
@@ -193,7 +194,7 @@ func (l *Learner) agedScores(xs []*stream.Example, seen uint64) []aged {
 	scores := l.versionScores(some, l.common.inputsOf(l.version, seen, len(some)))
 	for i, n := range stands {
 		if n > 0 {
-			out[i], scores = aged{scores[0], n}, scores[1:]
+			out[i], scores = aged{scores[0], n, nil}, scores[1:]
 		}
 	}
 	return out
