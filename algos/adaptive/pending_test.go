@@ -133,3 +133,19 @@ func TestCutsWithLateLabels(t *testing.T) {
 		t.Errorf("%d cuts at once, %d with labels 400 examples later: %v", n, m, cuts)
 	}
 }
+
+// TestLateRules: a rule is charged for what it gave when the example came, not for what the
+// latest version would give.
+func TestLateRules(t *testing.T) {
+	xs := jumps(1500)
+	l, _ := lately(t, xs, 200)
+	p, before, x := l.pending[0], l.published.sums, xs[len(xs)-200]
+	now := logLoss(l.published.outputs([][]score{p.aged.scores}).at(ruleStack, 1), positive(x))
+	if _, _, err := l.Follow(context.Background(), make([]float64, 1), []*stream.Example{x}); err != nil {
+		t.Fatal(err)
+	}
+	want := logLoss(p.aged.out.at(ruleStack, 1), positive(x))
+	if got := l.published.sums[ruleStack] - before[ruleStack]; math.Abs(got-want) > 1e-12 || math.Abs(now-want) < 1e-6 {
+		t.Errorf("loss %g, want %g, by now %g", got, want, now)
+	}
+}
