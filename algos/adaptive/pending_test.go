@@ -135,10 +135,13 @@ func TestCutsWithLateLabels(t *testing.T) {
 }
 
 // TestLateRules: a rule is charged for what it gave when the example came, not for what the
-// latest version would give.
+// latest version would give, also after a restart.
 func TestLateRules(t *testing.T) {
 	xs := jumps(1500)
 	l, _ := lately(t, xs, 200)
+	if err := l.UnmarshalBinary(algostest.Bytes(t, l)); err != nil {
+		t.Fatal(err)
+	}
 	p, before, x := l.pending[0], l.published.sums, xs[len(xs)-200]
 	now := logLoss(l.published.outputs([][]score{p.aged.scores}).at(ruleStack, 1), positive(x))
 	if _, _, err := l.Follow(context.Background(), make([]float64, 1), []*stream.Example{x}); err != nil {
