@@ -135,7 +135,7 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 				old = c.scores(func(h *Learner) []score { return h.log[i].aged.scores })
 			}
 			copy(dst[at*lanes:], c.mixer.predict(scores))
-			c.mixer.learn(scores, old, nil, int(x.Y), first.log[i].weight, first.log[i].aged.stands)
+			c.mixer.learn(scores, old, c.outputs(i), int(x.Y), first.log[i].weight, first.log[i].aged.stands)
 			i++
 		}
 		for _, h := range c.heads {
@@ -156,6 +156,25 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 		}
 	}
 	return learned, learned, nil
+}
+
+// outputs returns what the latest version's rules gave example i of the logs on its arrival, nil if
+// the label was not late.
+func (c *classes) outputs(i int) outputs {
+	var out outputs
+	for k, h := range c.heads {
+		late := h.log[i].aged.out
+		if late == nil {
+			return nil
+		}
+		if out == nil {
+			out = make(outputs, numOutputs*len(c.heads))
+		}
+		for r, v := range late {
+			out[r*len(c.heads)+k] = v
+		}
+	}
+	return out
 }
 
 // share computes what the heads have in common for xs, the examples that they learn from next.
@@ -234,7 +253,18 @@ func (c *classes) ScorePending(dst []float64, x *stream.Example) {
 	for _, h := range c.heads {
 		h.PredictPending(x)
 	}
-	copy(dst, c.mixer.predict(c.scores(func(h *Learner) []score { return h.pending[len(h.pending)-1].scores })))
+	last := func(h *Learner) *prediction { return &h.pending[len(h.pending)-1].prediction }
+	copy(dst, c.mixer.predict(c.scores(func(h *Learner) []score { return last(h).scores })))
+	if c.mixer.published.versions == 0 {
+		return
+	}
+	// Each class keeps its lane.
+	lanes, out := len(c.heads), c.mixer.published.outputs(c.scores(func(h *Learner) []score { return last(h).aged.scores }))
+	for k, h := range c.heads {
+		for r := range numOutputs {
+			last(h).aged.out = append(last(h).aged.out, out[r*lanes+k])
+		}
+	}
 }
 
 // model returns a model with the part of(h, lane) for each head.

@@ -55,8 +55,11 @@ func (l *Learner) PredictPending(x *stream.Example) float64 {
 	}
 	if list := l.versionScores([]stream.Vec{x.X}, nil); list != nil {
 		p.aged = aged{list[0], 1, nil}
-		if l.mixer != nil && l.published.versions > 0 {
+		switch {
+		case l.mixer != nil && l.published.versions > 0:
 			p.aged.out = slices.Clone(l.published.outputs(list))
+		case l.numbers != nil && l.numbers.began > 0:
+			p.aged.out = l.numbers.outputs(l.numbers.frozen, list[0])
 		}
 	}
 	l.pending = append(l.pending, pendingPrediction{x.Seq, p})
@@ -98,7 +101,10 @@ func (l *Learner) pendingFields(f *state.Fields) {
 	}
 	// For each: f, whether there are scores of a version, and for each expert, now and in the
 	// version, whether it has a score and the score.
-	n := len(l.experts)
+	n, outputs := len(l.experts), numOutputs
+	if l.numbers != nil {
+		outputs = len(hedgePrior)
+	}
 	var seqs, generations []uint64
 	var numbers, out []float64
 	put := func(list []score) {
@@ -121,20 +127,20 @@ func (l *Learner) pendingFields(f *state.Fields) {
 		put(p.scores)
 		put(old)
 		if out = append(out, p.aged.out...); p.aged.out == nil {
-			out = append(out, slices.Repeat([]float64{math.NaN()}, int(numOutputs))...)
+			out = append(out, slices.Repeat([]float64{math.NaN()}, outputs)...)
 		}
 	}
 	f.Uint64s("pending", &seqs)
 	f.Uint64s("machines", &generations)
 	f.Float64s("scores", &numbers)
-	if l.mixer != nil && (!f.Decoding() || f.Next("outputs")) { // earlier states have none
+	if !f.Decoding() || f.Next("outputs") { // earlier states have none
 		f.Float64s("outputs", &out)
 	}
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
 	each := 2 + 4*n
-	if len(generations) != len(seqs) || len(numbers) != each*len(seqs) || len(out) > 0 && len(out) != int(numOutputs)*len(seqs) {
+	if len(generations) != len(seqs) || len(numbers) != each*len(seqs) || len(out) > 0 && len(out) != outputs*len(seqs) {
 		f.Fail("scores", errors.New("lengths do not agree"))
 		return
 	}
@@ -164,8 +170,8 @@ func (l *Learner) pendingFields(f *state.Fields) {
 			p.aged = aged{get(at[2+2*n:]), 1, nil}
 		}
 		if len(out) > 0 {
-			o := outputs(out[int(numOutputs)*i:][:numOutputs])
-			if v := o[outMixture] + o[outCenter]; v == v {
+			o := out[outputs*i:][:outputs]
+			if v := o[outputs-2] + o[outputs-1]; v == v {
 				p.aged.out = o
 			}
 		}

@@ -205,7 +205,9 @@ func (p *published) outputs(scores [][]score) outputs {
 		e := p.expertOf(r)
 		switch {
 		case e >= 0 && !scores[0][e].ok, r == ruleShare && lanes > 1:
-			g[0] = math.NaN()
+			for k := range g {
+				g[k] = math.NaN()
+			}
 			continue
 		case r == ruleOwn:
 			mixInto(p.p, p.proposals[r], x)

@@ -86,13 +86,14 @@ func mixed(rules *average, proposals [][]float64) []float64 {
 	return out
 }
 
-// judge updates the weights of rules with the predictions that their proposals make from f.
-func judge(rules *average, f []float64, proposals [][]float64, y, weight float64) {
-	g := make([]float64, len(proposals))
+// outputs returns what the proposals make of the experts' scores.
+func (m *numbers) outputs(proposals [][]float64, scores []score) outputs {
+	m.predictions(scores)
+	g := make(outputs, len(proposals))
 	for r, p := range proposals {
-		g[r] = dot(p, f)
+		g[r] = dot(p, m.f)
 	}
-	rules.learn(g, y, weight)
+	return g
 }
 
 // own returns the proposals for the next example.
@@ -153,14 +154,17 @@ func (m *numbers) learn(scores []score, old aged, y, weight float64) {
 	if m.labels.n == 0 {
 		return
 	}
-	m.predictions(scores)
-	judge(m.rules, m.f, m.own(), y, weight)
+	m.rules.learn(m.outputs(m.own(), scores), y, weight)
 	m.share.learn(m.f, y, weight)
 	m.stack.learn(m.f, y, weight)
 	if old.scores != nil && m.began > 0 {
-		m.predictions(old.scores)
 		weight *= old.stands * min(1, effective/m.life())
-		judge(m.hedge, m.f, m.frozen, y, weight*hedgeRate)
+		if old.out == nil {
+			old.out = m.outputs(m.frozen, old.scores)
+		} else {
+			m.predictions(old.scores)
+		}
+		m.hedge.learn(old.out, y, weight*hedgeRate)
 		m.agedShare.learn(m.f, y, weight*agedRate)
 	}
 }

@@ -168,7 +168,7 @@ func (e member) fixed() bool {
 type aged struct {
 	scores []score
 	stands float64
-	out    outputs // of the version's rules, if the label was late; may be nil
+	out    outputs // of the version's rules, or a regression's proposals, if the label was late; may be nil
 }
 
 // lane returns the scores as one lane.
