@@ -232,21 +232,9 @@ func (p *published) outputs(scores [][]score) outputs {
 	return out
 }
 
-// learn updates everything with the scores of the latest version's experts for an example,
-// nil if there was no version. y is 1 or 0, or the class number. If the label is late, out is
-// what the rules gave when the example came: the weights and calibrations were older then, too.
-func (p *published) learn(scores [][]score, out outputs, y int, weight float64) {
-	if scores == nil || p.versions == 0 {
-		return
-	}
-	w := weight * min(1, effective/p.life())
+// charge adds the losses of what the rules, and the caps on their mixture, gave an example.
+func (p *published) charge(out outputs, y int, weight float64) {
 	lanes := len(p.x)
-	if out == nil {
-		out = p.outputs(scores)
-	} else {
-		mixInto(p.p, p.proposals[ruleOwn], logOddsOf(p.x, scores, p.own))
-	}
-	// Losses of the frozen rules.
 	var mean float64
 	for r := range numRules {
 		if g := out.at(r, lanes); g[0] == g[0] {
@@ -260,7 +248,6 @@ func (p *published) learn(scores [][]score, out outputs, y int, weight float64) 
 			p.sums[r] += float64(weight * mean)
 		}
 	}
-	p.shrink.learn(p.p, p.center, y, w)
 	f, center := p.f, out.at(outCenter, lanes)
 	for k, v := range out.at(outMixture, lanes) {
 		f[k] = v - center[k]
@@ -277,6 +264,25 @@ func (p *published) learn(scores [][]score, out outputs, y int, weight float64) 
 		}
 		p.sums[numRules+i] += float64(weight * logLoss(p.g, y))
 	}
+}
+
+// learn updates everything with the scores of the latest version's experts for an example,
+// nil if there was no version. y is 1 or 0, or the class number. If the label is late, late is
+// what the rules gave when the example came, with older weights and calibrations. These know as
+// little of what followed as a subscriber's, but say less about the present rules: so half of
+// the loss is theirs.
+func (p *published) learn(scores [][]score, late outputs, y int, weight float64) {
+	if scores == nil || p.versions == 0 {
+		return
+	}
+	w := weight * min(1, effective/p.life())
+	out, share := p.outputs(scores), weight
+	p.shrink.learn(p.p, p.center, y, w)
+	if late != nil {
+		share /= 2
+		p.charge(late, y, share)
+	}
+	p.charge(out, y, share)
 	p.count += weight
 	// Learn weights for the next version, with present calibrations.
 	for k, lane := range p.now {
@@ -286,7 +292,7 @@ func (p *published) learn(scores [][]score, out outputs, y int, weight float64) 
 	}
 	x := logOddsOf(p.x, scores, p.now)
 	p.stack.learn(x, y, w)
-	mean = 0
+	var mean float64
 	for e, s := range scores[0] {
 		for k := range x {
 			p.g[k] = x[k][e]
