@@ -232,20 +232,20 @@ func (p *published) outputs(scores [][]score) outputs {
 	return out
 }
 
-// charge adds the losses of what the rules, and the caps on their mixture, gave an example.
-func (p *published) charge(out outputs, y int, weight float64) {
+// lossesOf returns the losses of what the rules, and the caps on their mixture, gave an example. The
+// rule of an expert that the version lacks has the mean loss of the rules.
+func (p *published) lossesOf(out outputs, y int) (losses judged) {
 	lanes := len(p.x)
 	var mean float64
 	for r := range numRules {
 		if g := out.at(r, lanes); g[0] == g[0] {
-			loss := logLoss(g, y)
-			p.sums[r] += float64(weight * loss)
-			mean += float64(p.mix[r] * loss)
+			losses[r] = logLoss(g, y)
+			mean += float64(p.mix[r] * losses[r])
 		}
 	}
 	for r := range numRules {
 		if out.at(r, lanes)[0] != out.at(r, lanes)[0] && p.expertOf(r) >= 0 {
-			p.sums[r] += float64(weight * mean)
+			losses[r] = mean
 		}
 	}
 	f, center := p.f, out.at(outCenter, lanes)
@@ -262,8 +262,9 @@ func (p *published) charge(out outputs, y int, weight float64) {
 			}
 			p.g[k] = center[k] + v
 		}
-		p.sums[numRules+i] += float64(weight * logLoss(p.g, y))
+		losses[numRules+i] = logLoss(p.g, y)
 	}
+	return losses
 }
 
 // learn updates everything with the scores of the latest version's experts for an example,
@@ -276,13 +277,16 @@ func (p *published) learn(scores [][]score, late outputs, y int, weight float64)
 		return
 	}
 	w := weight * min(1, effective/p.life())
-	out, share := p.outputs(scores), weight
+	losses := p.lossesOf(p.outputs(scores), y)
 	p.shrink.learn(p.p, p.center, y, w)
 	if late != nil {
-		share /= 2
-		p.charge(late, y, share)
+		for i, loss := range p.lossesOf(late, y) {
+			losses[i] = (losses[i] + loss) / 2
+		}
 	}
-	p.charge(out, y, share)
+	for i, loss := range losses {
+		p.sums[i] += float64(weight * loss)
+	}
 	p.count += weight
 	// Learn weights for the next version, with present calibrations.
 	for k, lane := range p.now {
