@@ -85,14 +85,7 @@ func squares(q []float64, z, m []float32, size int, bias float64) {
 		for r := from; r < to; r += squaresAtOnce {
 			var sum [squaresAtOnce]float64
 			z, m, n := z[r*size:], m[r*size:], min(squaresAtOnce, to-r)
-			switch {
-			case n < squaresAtOnce:
-				for k := range n {
-					for j, v := range z[k*size : (k+1)*size] {
-						sum[k] += float64(v) * float64(m[k*size+j]) // exact
-					}
-				}
-			case &z[0] == &m[0]: // four sums in parallel, to hide the latency of the additions
+			if n == squaresAtOnce && &z[0] == &m[0] { // four sums in parallel, to hide the latency of the additions
 				z0, z1, z2, z3 := z[:size], z[size:][:size], z[2*size:][:size], z[3*size:][:size]
 				var s0, s1, s2, s3 float64
 				for j := range z0 {
@@ -100,17 +93,12 @@ func squares(q []float64, z, m []float32, size int, bias float64) {
 					s0, s1, s2, s3 = s0+v0*v0, s1+v1*v1, s2+v2*v2, s3+v3*v3
 				}
 				sum = [...]float64{s0, s1, s2, s3}
-			default:
-				z0, z1, z2, z3 := z[:size], z[size:][:size], z[2*size:][:size], z[3*size:][:size]
-				m0, m1, m2, m3 := m[:size], m[size:][:size], m[2*size:][:size], m[3*size:][:size]
-				var s0, s1, s2, s3 float64
-				for j := range z0 {
-					s0 += float64(z0[j]) * float64(m0[j])
-					s1 += float64(z1[j]) * float64(m1[j])
-					s2 += float64(z2[j]) * float64(m2[j])
-					s3 += float64(z3[j]) * float64(m3[j])
+			} else {
+				for k := range n {
+					for j, v := range z[k*size : (k+1)*size] {
+						sum[k] += float64(v) * float64(m[k*size+j]) // exact
+					}
 				}
-				sum = [...]float64{s0, s1, s2, s3}
 			}
 			for k := range n {
 				q[r+k] = max(float64(norm*sum[k])+bias, 1e-3)
