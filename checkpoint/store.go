@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,8 +140,9 @@ func (s *Store) names() ([]name, error) {
 			names = append(names, n)
 		}
 	}
-	slices.SortFunc(names, func(a, b name) int {
-		return cmp.Or(cmp.Compare(b.seq, a.seq), cmp.Compare(b.epoch, a.epoch))
+	sort.Slice(names, func(i, j int) bool {
+		a, b := names[i], names[j]
+		return a.seq > b.seq || a.seq == b.seq && a.epoch > b.epoch
 	})
 	return names, nil
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode"
@@ -174,9 +175,11 @@ func (c *column) categories(f *Field, missing int) {
 			list = append(list, named{text, n})
 		}
 	}
-	slices.SortFunc(list, func(a, b named) int { return cmp.Or(b.n-a.n, strings.Compare(a.text, b.text)) })
+	sort.Slice(list, func(i, j int) bool {
+		return cmp.Or(list[j].n-list[i].n, strings.Compare(list[i].text, list[j].text)) < 0
+	})
 	list = list[:min(len(list), cmp.Or(f.Max, defaultMax))]
-	slices.SortFunc(list, func(a, b named) int { return strings.Compare(a.text, b.text) })
+	sort.Slice(list, func(i, j int) bool { return list[i].text < list[j].text })
 	rest := c.n
 	for _, k := range list {
 		f.Categories = append(f.Categories, k.text)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -132,7 +133,7 @@ func (a *aliases) look() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.moves = append(a.moves, moves...)
-	slices.SortStableFunc(a.moves, func(x, y modeltopic.Move) int { return x.At.Compare(y.At) })
+	sort.SliceStable(a.moves, func(i, j int) bool { return a.moves[i].At.Before(a.moves[j].At) })
 	a.moves = a.moves[max(0, len(a.moves)-maxMoves):]
 }
 

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -436,8 +437,9 @@ const tuningRows = 10
 // printTuning writes the rows of the tuner's table that came furthest.
 func printTuning(w io.Writer, rows []tune.Row) {
 	best := slices.Clone(rows)
-	slices.SortStableFunc(best, func(a, b tune.Row) int {
-		return cmp.Or(cmp.Compare(b.Examples, a.Examples), cmp.Compare(b.Score, a.Score))
+	sort.SliceStable(best, func(i, j int) bool {
+		a, b := &best[i], &best[j]
+		return a.Examples > b.Examples || a.Examples == b.Examples && cmp.Less(b.Score, a.Score)
 	})
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "tuning\tscore\tloss\texamples\t")

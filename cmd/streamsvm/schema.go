@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
+	"sort"
 	"strings"
 	"text/tabwriter"
 
@@ -218,7 +218,7 @@ func (s *schema) check(ctx context.Context) error {
 	if unlisted > 0 {
 		fmt.Fprintf(s.c.Out, "%d values of fields that are not listed\n", unlisted)
 	}
-	slices.SortStableFunc(kinds, func(a, b kind) int { return refused[b] - refused[a] })
+	sort.SliceStable(kinds, func(i, j int) bool { return refused[kinds[i]] > refused[kinds[j]] })
 	for _, k := range kinds[:min(len(kinds), 10)] {
 		fmt.Fprintf(s.c.Out, "%d × %s\n", refused[k], first[k])
 	}

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -162,7 +163,7 @@ func (q *Infer) order(m *Model) error {
 	if m.Inputs.Events || len(q.columns) == 1 && q.columns[0].field < 0 {
 		return nil
 	}
-	slices.SortFunc(q.columns, func(a, b column) int { return a.field - b.field })
+	sort.Slice(q.columns, func(i, j int) bool { return q.columns[i].field < q.columns[j].field })
 	if q.columns[0].field < 0 {
 		return errors.New("x comes with other inputs")
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -144,7 +145,7 @@ func planMessage(m protoreflect.MessageDescriptor, l wire.Level) *protoPlan {
 		}
 		p.fields = append(p.fields, f)
 	}
-	slices.SortFunc(p.fields, func(a, b protoField) int { return cmp.Compare(a.Number(), b.Number()) })
+	sort.Slice(p.fields, func(i, j int) bool { return p.fields[i].Number() < p.fields[j].Number() })
 	return p
 }
 

@@ -14,7 +14,6 @@
 package synth
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -76,9 +75,7 @@ func shared(noise float64) []Option {
 
 // kinds returns all generators, by name.
 func kinds() []kind {
-	all := []kind{sea(), hyperplane(), rbf(), checkerboard(), moons(), waveform(), friedman(), rare()}
-	slices.SortFunc(all, func(a, b kind) int { return cmp.Compare(a.Name, b.Name) })
-	return all
+	return []kind{checkerboard(), friedman(), hyperplane(), moons(), rare(), rbf(), sea(), waveform()}
 }
 
 // List describes the generators that New knows, in order of their names.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/rng"
@@ -86,7 +87,7 @@ func split(examples []*stream.Example, env algos.Env) (d *data, note string) {
 	// rounds, in random order within a round: equal shares, and no pattern.
 	r := rng.New(env.Seed, "tune.folds")
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	slices.SortStableFunc(all, func(a, b block) int { return a.positive*b.labelled - b.positive*a.labelled })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].positive*all[j].labelled < all[j].positive*all[i].labelled })
 	d.blocks = make([][]block, numFolds)
 	for len(all) > 0 {
 		hand := all[:min(numFolds, len(all))]
@@ -185,7 +186,7 @@ func (d *data) part(size int) []fold {
 
 // join returns the examples of the blocks in stream order.
 func join(blocks []block, unlabelled bool) []*stream.Example {
-	slices.SortFunc(blocks, func(a, b block) int { return a.at - b.at })
+	sort.Slice(blocks, func(i, j int) bool { return blocks[i].at < blocks[j].at })
 	var out []*stream.Example
 	for _, b := range blocks {
 		for _, x := range b.list {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -280,8 +281,9 @@ func (s *scan) result() *Contents {
 			}
 			c.Updates = append(c.Updates, u.RetainedUpdate)
 		}
-		slices.SortFunc(c.Updates, func(a, b RetainedUpdate) int {
-			return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.First, b.First))
+		sort.Slice(c.Updates, func(i, j int) bool {
+			a, b := &c.Updates[i], &c.Updates[j]
+			return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.First, b.First)) < 0
 		})
 		s.topic.Models = append(s.topic.Models, c)
 	}
