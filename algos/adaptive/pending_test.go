@@ -134,8 +134,9 @@ func TestCutsWithLateLabels(t *testing.T) {
 	}
 }
 
-// TestLateRules: rules are charged for what they gave when the example came, half of it by what
-// they would give now, also after a restart.
+// TestLateRules: if a label is late, half of a rule's loss is of what it gave when the example came,
+// half of what it would give now. A regression's proposals are judged by the former alone. A restart
+// changes nothing.
 func TestLateRules(t *testing.T) {
 	const delay = 300
 	for name, env := range map[string]algos.Env{"two": {Classes: 2}, "three": {Classes: 3}, "numbers": {Task: algos.Regress}} {
