@@ -5,6 +5,8 @@
 
 In a stripped program (go build -ldflags='-s -w') each byte of code brings about another one:
 tables for stack traces and the collector, types, strings.
+Generic functions are compiled anew for each size and layout of their types: slices.SortFunc of
+a large struct takes 17 kB, where sort.Slice takes none.
 """
 import argparse, collections, re, subprocess
 
