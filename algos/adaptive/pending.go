@@ -101,9 +101,9 @@ func (l *Learner) pendingFields(f *state.Fields) {
 	}
 	// For each: f, whether there are scores of a version, and for each expert, now and in the
 	// version, whether it has a score and the score.
-	n, outputs := len(l.experts), numOutputs
+	n, width := len(l.experts), numOutputs
 	if l.numbers != nil {
-		outputs = len(hedgePrior)
+		width = len(hedgePrior)
 	}
 	var seqs, generations []uint64
 	var numbers, out []float64
@@ -127,7 +127,7 @@ func (l *Learner) pendingFields(f *state.Fields) {
 		put(p.scores)
 		put(old)
 		if out = append(out, p.aged.out...); p.aged.out == nil {
-			out = append(out, slices.Repeat([]float64{math.NaN()}, outputs)...)
+			out = append(out, slices.Repeat([]float64{math.NaN()}, width)...)
 		}
 	}
 	f.Uint64s("pending", &seqs)
@@ -140,7 +140,7 @@ func (l *Learner) pendingFields(f *state.Fields) {
 		return
 	}
 	each := 2 + 4*n
-	if len(generations) != len(seqs) || len(numbers) != each*len(seqs) || len(out) > 0 && len(out) != outputs*len(seqs) {
+	if len(generations) != len(seqs) || len(numbers) != each*len(seqs) || len(out) > 0 && len(out) != width*len(seqs) {
 		f.Fail("scores", errors.New("lengths do not agree"))
 		return
 	}
@@ -170,8 +170,8 @@ func (l *Learner) pendingFields(f *state.Fields) {
 			p.aged = aged{get(at[2+2*n:]), 1, nil}
 		}
 		if len(out) > 0 {
-			o := out[outputs*i:][:outputs]
-			if v := o[outputs-2] + o[outputs-1]; v == v {
+			o := out[width*i:][:width]
+			if v := o[width-2] + o[width-1]; v == v {
 				p.aged.out = o
 			}
 		}

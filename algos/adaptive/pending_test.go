@@ -201,6 +201,9 @@ func TestLateRules(t *testing.T) {
 		}
 		for k, h := range heads {
 			scores[k], then[k] = h.pending[0].aged.scores, h.pending[0].aged.out[ruleStack]
+			if share := h.pending[0].aged.out[ruleShare]; len(heads) > 1 && share == share {
+				t.Errorf("%s: class %d has %g of the rule for two", name, k, share)
+			}
 		}
 		before, late, now := p.sums[ruleStack], logLoss(then, y), logLoss(p.outputs(scores).at(ruleStack, len(heads)), y)
 		step(len(xs) - delay)
