@@ -19,6 +19,8 @@ type Limits struct {
 	Option string
 	// Unweighted says that the learner ignores the weights of examples.
 	Unweighted bool
+	// AutoUnweighted says that rare classes have more weight only if the user gives it to them.
+	AutoUnweighted bool
 }
 
 // Limited is implemented by learners with limits. The limits depend only on the

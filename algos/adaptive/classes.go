@@ -30,6 +30,7 @@ var (
 	_ algos.ClassAdder    = (*classes)(nil)
 	_ algos.DriftReporter = (*classes)(nil)
 	_ algos.Publisher     = (*classes)(nil)
+	_ algos.Limited       = (*classes)(nil)
 )
 
 // record holds the scores of an example that a head has learned from and the mixer has not.
@@ -176,6 +177,10 @@ func (c *classes) outputs(i int) outputs {
 	}
 	return out
 }
+
+// Limits implements algos.Limited. The stack keeps to the classes' rates, and with weights for rare
+// classes probabilities and labels are worse, except for the rarest of all.
+func (c *classes) Limits() algos.Limits { return algos.Limits{AutoUnweighted: true} }
 
 // share computes what the heads have in common for xs, the examples that they learn from next.
 // A head that was added later has seen fewer examples and does not take part. There is

@@ -302,7 +302,7 @@ func (o *learnFlags) define(f *cli.Flags) {
 		f.Choice(&o.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, taskUsage)
 		f.Uint64Var(&o.seed, "seed", 1, seedUsage)
 		f.Choice(&o.scale, "scale", "auto", prep.Scales(), scaleUsage)
-		f.StringVar(&o.classWeight, "class-weight", "auto", "weights of the classes: auto gives more to classes with less than a thirteenth of the examples; none; or a `LIST` such as fraud=10,ok=1")
+		f.StringVar(&o.classWeight, "class-weight", "auto", "weights of the classes: auto gives more to rare ones (not for several classes of adaptive); none; or a `LIST` such as fraud=10,ok=1")
 		f.StringVar(&o.cost, "cost", "", "predict the label of least expected cost: a `LIST` of what it costs to miss a label, such as fraud=10,ok=1; of two labels also fn=10,fp=1")
 		f.IntVar(&o.hashDim, "hash-dim", 0, hashUsage)
 		f.IntVar(&o.warmup, "warmup", 0, warmupUsage)

@@ -43,7 +43,7 @@ func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits,
 		}
 	}
 	if cfg.HashDim > 0 {
-		return algos.Limits{Unweighted: lim.Unweighted}, nil
+		return algos.Limits{Unweighted: lim.Unweighted, AutoUnweighted: lim.AutoUnweighted}, nil
 	}
 	return lim, nil
 }

@@ -192,6 +192,7 @@ func (e *Engine) checkClassWeights() (err error) {
 		}
 		c.auto = false
 	}
+	c.auto = c.auto && !e.admission.limits.AutoUnweighted
 	if c.given == nil {
 		return nil
 	}
@@ -354,15 +355,14 @@ func nearest(w float64) float64 {
 
 // fields describes the weights. They are in a state only if they were chosen
 // automatically and one is not 1. With more than two classes a state may hold the
-// weights of the first ones only.
+// weights of the first ones only, and earlier versions chose them for learners that say
+// AutoUnweighted: such a state goes on as it began.
 func (c *classWeights) fields(f *state.Fields, classes int) {
-	if !c.auto {
-		return
+	there := f.Next("class_weights")
+	if f.Decoding() && c.given == nil {
+		c.w, c.auto = nil, c.auto || there
 	}
-	if f.Decoding() {
-		c.w = nil
-	}
-	if !f.Next("class_weights") && (f.Decoding() || c.w == nil) {
+	if !there && (f.Decoding() || c.w == nil) || !c.auto {
 		return
 	}
 	f.Float64s("class_weights", &c.w)

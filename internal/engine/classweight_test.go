@@ -184,6 +184,36 @@ func TestClassWeightOfSeveral(t *testing.T) {
 	}
 }
 
+// The default learner's classes have no weights, unless they are given or a state has them.
+func TestClassWeightOfAdaptive(t *testing.T) {
+	items := quarters(bits(700))
+	for i := range items {
+		if x := &items[i].Example; i%20 != 0 && (x.Class != "" || x.Y == 1) {
+			x.Y, x.Class = 0, ""
+		}
+	}
+	cfg := Config{Spec: must(registry.Lookup("adaptive")), Preset: "default", Seed: 1, Signature: codec.Signature{Labels: "0,1,2,3"}}
+	for _, before := range []bool{false, true} {
+		e := must(NewEngine(cfg))
+		e.weights.auto = before
+		must(e.Consume(t.Context(), slices.Clone(items)))
+		if err := e.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		own, learner, err := e.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := must(NewEngine(cfg))
+		if err := again.decode(own, learner); err != nil {
+			t.Fatal(err)
+		}
+		if w := again.weights; before != (w.w != nil) || before != w.auto || !slices.Equal(w.w, e.weights.w) {
+			t.Errorf("weights %v, then %v", e.weights.w, w)
+		}
+	}
+}
+
 func TestClassWeightErrors(t *testing.T) {
 	for _, s := range []string{"a", "=1", "a=0", "a=-1", "a=x", "a=NaN", "a=Inf", "a=1,a=2", "a=1,"} {
 		if _, _, err := ParseClassWeights(s); err == nil {
