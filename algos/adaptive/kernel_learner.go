@@ -117,8 +117,9 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	default:
 		by = newScaling(xs, t, m.target, env.Seed)
 	}
-	if !wide && !tunes {
+	if !wide {
 		by = by.orLaplacian(m.target, env.Seed)
+		tunes = tunes && by.choice.gamma >= 0 // a grid has no Laplacian kernels
 	}
 	m.transform, m.choice = by.transform, by.choice
 	own := by.examples

@@ -176,11 +176,11 @@ func sums(n int, number, steps bool) []*stream.Example {
 	return xs
 }
 
-// TestGrownLaplacian: learner scs takes over with the Laplacian kernel that was chosen, and is
-// restored with it.
+// TestGrownLaplacian: learner scs takes over with the Laplacian kernel that was chosen, keeps it when
+// others tune again, and is restored with it.
 func TestGrownLaplacian(t *testing.T) {
 	xs, env, own := sums(1000, false, true), algos.Env{Seed: 1}, standard
-	own.large = 500
+	own.large, own.whole = 500, 600
 	m := &kernelLearner{sizes: &own, growing: true}
 	if err := m.choose(t.Context(), env, xs[:600], false); err != nil {
 		t.Fatal(err)
