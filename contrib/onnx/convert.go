@@ -20,9 +20,9 @@ import (
 const (
 	// maxDense limits the features of a dense input.
 	maxDense = 1 << 16
-	// maxLaplacian limits points × features of a Laplacian kernel: this many numbers
-	// are in memory for each row.
-	maxLaplacian = 1 << 20
+	// maxDifferences limits the differences, of points × features, that a Laplacian kernel has in
+	// memory for each row. More are taken in parts.
+	maxDifferences = 1 << 16
 	// maxBytes is the largest message that Protocol Buffers allow.
 	maxBytes = math.MaxInt32
 )

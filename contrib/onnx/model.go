@@ -300,9 +300,6 @@ func (c *converter) kernel(m *kernelForm, x ref, s space) (ref, error) {
 		return "", err
 	}
 	laplacian := m.Kernel.Name == "laplacian"
-	if laplacian && n > maxLaplacian/s.n {
-		return "", refuse("the Laplacian kernel of %d support vectors and %d features would take %d numbers for each row, the limit is %d", n, s.n, n*s.n, maxLaplacian)
-	}
 	points := make([]float32, n*s.n) // [n,s.n] of the Laplacian kernel, else [s.n,n]
 	squares := make([]float64, n)
 	beyond := make([]float64, n) // ‖·‖₁ of the part that no vector has
@@ -332,8 +329,13 @@ func (c *converter) kernel(m *kernelForm, x ref, s space) (ref, error) {
 		base := c.op("Add", c.op("Mul", dot, c.scalar(gamma)), c.scalar(float64(m.Kernel.Coef0)))
 		k = c.op("Pow", base, c.scalar(float64(m.Kernel.Degree)))
 	case "laplacian":
-		differences := c.op("Sub", c.op("Unsqueeze", x, c.ints(1)), c.wide(points, n, s.n)) // [N,n,s.n]
-		distance := c.node("", "ReduceSum", []attr{{"keepdims", 0}}, c.op("Abs", differences), c.ints(2))
+		var some []ref
+		rows, part := c.op("Unsqueeze", x, c.ints(1)), max(1, maxDifferences/s.n)
+		for p := range slices.Chunk(points, part*s.n) {
+			differences := c.op("Sub", rows, c.wide(p, len(p)/s.n, s.n)) // [N,part,s.n]
+			some = append(some, c.node("", "ReduceSum", []attr{{"keepdims", 0}}, c.op("Abs", differences), c.ints(2)))
+		}
+		distance := c.concat(1, some...)
 		if slices.ContainsFunc(beyond, func(v float64) bool { return v != 0 }) {
 			distance = c.op("Add", distance, c.tensor(beyond, n))
 		}

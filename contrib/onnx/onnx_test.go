@@ -547,11 +547,14 @@ func TestVectors(t *testing.T) {
 		}
 		add(lssvm.Spec, task, classes, map[string]string{}, 7, 7, prep.Options{Scale: prep.Standard})
 	}
-	adaptive, err := registry.Lookup("adaptive")
-	if err != nil {
-		t.Fatal(err)
+	for _, spec := range registry.All {
+		switch spec.Name {
+		case "adaptive": // its experts are others where there are many features
+			add(spec, algos.Classify, 0, map[string]string{}, 600, 6, prep.Options{})
+		case "sbp": // distances from some points, then from others
+			add(spec, algos.Classify, 0, map[string]string{"kernel": "laplacian"}, 600, 6, prep.Options{})
+		}
 	}
-	add(adaptive, algos.Classify, 0, map[string]string{}, 600, 6, prep.Options{}) // its experts are others where there are many features
 	report(t, cases)
 }
 
