@@ -43,7 +43,7 @@ func NewExpansion(k Kernel, points []stream.Vec, coef []float64, offset float64)
 		return nil, fmt.Errorf("model: offset %g", offset)
 	}
 	basis := kernel.New(f)
-	if kernel.SparsePays(f, points) {
+	if kernel.SparsePays(points) {
 		basis = kernel.NewSparse(f)
 	}
 	for j, x := range points {

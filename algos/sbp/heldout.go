@@ -27,7 +27,7 @@ func (l *Learner) HeldOut(xs []*stream.Example, fold []int, cs []float64) []floa
 	vecs := samplers.Vecs(xs)
 	f := l.opt.Func(bias, vecs)
 	b := kernel.New(f)
-	if kernel.SparsePays(f, vecs) {
+	if kernel.SparsePays(vecs) {
 		b = kernel.NewSparse(f)
 	}
 	return hinge.HeldOut(b, xs, fold, weights)

@@ -226,7 +226,7 @@ func (l *Learner) share(b *kernel.Basis) {
 // basis returns an empty point set for examples like xs.
 func (o *options) basis(xs []stream.Vec) *kernel.Basis {
 	f := o.Func(o.Bias, xs)
-	if kernel.SparsePays(f, xs) {
+	if kernel.SparsePays(xs) {
 		return kernel.NewSparse(f)
 	}
 	return kernel.New(f)

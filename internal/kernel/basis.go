@@ -100,7 +100,7 @@ func (b *Basis) admit(dim int) {
 }
 
 func (b *Basis) toSparse() {
-	rows := newCSR(b.panels.Dim())
+	rows := newCSR(b.Func, b.panels.Dim())
 	for i := range b.panels.Len() {
 		rows.append(b.Row(i))
 	}
@@ -142,7 +142,7 @@ func (b *Basis) Subset(idx []int32) *Basis {
 func (b *Basis) Select(from *Basis, idx []int32) {
 	b.Func = from.Func
 	if from.rows != nil {
-		b.panels, b.rows = nil, newCSR(from.rows.dim)
+		b.panels, b.rows = nil, newCSR(b.Func, from.rows.dim)
 		for _, i := range idx {
 			b.rows.append(from.rows.row(int(i)))
 		}
@@ -263,9 +263,7 @@ func (b *Basis) outside(row []float32, x stream.Vec) {
 	case vec.RBF:
 		s = squaredNorm(stream.Vec{Val: out})
 	case vec.Laplacian:
-		for _, v := range out {
-			s += math.Abs(float64(v))
-		}
+		s = l1Norm(stream.Vec{Val: out})
 	default:
 		return
 	}
@@ -356,7 +354,7 @@ func (b *Basis) Fields(f *state.Fields) {
 		return
 	}
 	if sparse {
-		b.rows, b.panels = newCSR(dim), nil
+		b.rows, b.panels = newCSR(b.Func, dim), nil
 		b.rows.idx, b.rows.val = make([]int32, 0, len(all.idx)), make([]float32, 0, len(all.val))
 		for i := range n {
 			b.rows.append(all.row(i))

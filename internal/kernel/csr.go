@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -16,7 +17,8 @@ type csr struct {
 	idx  []int32
 	val  []float32
 	used int       // number of elements of idx that belong to rows
-	sq   []float64 // squared norm of each row
+	norm []float64 // of each row: squared, or the l1 norm
+	l1   bool      // l1 norms and distances: of a Laplacian kernel
 
 	post postings
 
@@ -30,7 +32,9 @@ type extent struct{ from, to int32 }
 // used ones.
 const gapShare = 4
 
-func newCSR(dim int) *csr { return &csr{dim: dim, post: postings{}} }
+func newCSR(f Func, dim int) *csr {
+	return &csr{dim: dim, l1: f.Kind == vec.Laplacian, post: postings{}}
+}
 
 func (c *csr) len() int {
 	if n := len(c.parts); n > 0 {
@@ -75,7 +79,7 @@ func (c *csr) append(x stream.Vec) int {
 	i := len(c.rows)
 	c.rows = append(c.rows, c.write(x))
 	x = c.row(i)
-	c.sq = append(c.sq, squaredNorm(x))
+	c.norm = append(c.norm, c.normOf(x))
 	c.post.add(int32(i), x)
 	return i
 }
@@ -85,7 +89,7 @@ func (c *csr) truncate(n int) {
 		c.post.remove(int32(i), c.row(i))
 		c.used -= int(c.rows[i].to - c.rows[i].from)
 	}
-	c.rows, c.sq = c.rows[:n], c.sq[:n]
+	c.rows, c.norm = c.rows[:n], c.norm[:n]
 	last := int32(0)
 	for _, e := range c.rows {
 		last = max(last, e.to)
@@ -100,7 +104,7 @@ func (c *csr) set(i int, x stream.Vec) {
 	c.used -= int(old.to - old.from)
 	c.rows[i] = c.write(x)
 	x = c.row(i)
-	c.sq[i] = squaredNorm(x)
+	c.norm[i] = c.normOf(x)
 	c.post.add(int32(i), x)
 	// The new row is appended, and the old one leaves a gap. Close the gaps once they
 	// are a quarter of the elements in use: amortised, each element is moved a constant
@@ -178,6 +182,20 @@ func (o *ordered) check(n, dim int) error {
 		return errRows
 	}
 	return nil
+}
+
+func (c *csr) normOf(x stream.Vec) float64 {
+	if c.l1 {
+		return l1Norm(x)
+	}
+	return squaredNorm(x)
+}
+
+func l1Norm(x stream.Vec) (s float64) {
+	for _, v := range x.Val {
+		s += math.Abs(float64(v))
+	}
+	return s
 }
 
 func squaredNorm(x stream.Vec) float64 {

@@ -371,7 +371,7 @@ func (b *Basis) PackedFields(f *state.Fields, n int) {
 // unpack sets the points of b to the decoded points of p.
 func (b *Basis) unpack(p *coded, n, dim int, sparse bool) error {
 	if sparse {
-		b.rows, b.panels = newCSR(dim), nil
+		b.rows, b.panels = newCSR(b.Func, dim), nil
 	} else {
 		b.rows, b.panels = nil, vec.NewPanels(dim)
 		b.panels.Reserve(n)

@@ -32,7 +32,7 @@ func (b *Basis) Pick(parts ...Part) {
 		}
 		return
 	}
-	c, n := newCSR(dim), 0
+	c, n := newCSR(first.Func, dim), 0
 	for _, p := range parts {
 		if len(p.Idx) > 0 {
 			c.parts = append(c.parts, part{p.Basis.rows, p.Idx, n, n + len(p.Idx)})
@@ -58,7 +58,7 @@ func (b *Basis) own() {
 	if b.rows == nil || b.rows.parts == nil {
 		return
 	}
-	c := newCSR(b.rows.dim)
+	c := newCSR(b.Func, b.rows.dim)
 	for i := range b.rows.len() {
 		c.append(b.rows.row(i))
 	}

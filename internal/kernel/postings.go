@@ -155,8 +155,9 @@ func (l *rowList) place(row int) int {
 
 // dots adds Σ_g x_g z_g to dst[j] for each row z = from+j, feature by feature in
 // ascending order. A sum over the row itself would use the same order, so both have the
-// same bits.
-func (p postings) dots(dst []float64, x stream.Vec, from int) {
+// same bits. With l1 set, min(|x_g|, |z_g|) takes the place of a product if x_g and z_g have the same
+// sign, 0 if they have not.
+func (p postings) dots(dst []float64, x stream.Vec, from int, l1 bool) {
 	end := from + len(dst)
 	for k, v := range x.Val {
 		if v == 0 {
@@ -168,6 +169,10 @@ func (p postings) dots(dst []float64, x stream.Vec, from int) {
 		}
 		list := p[g]
 		if list == nil {
+			continue
+		}
+		if l1 {
+			list.overlap(dst, v, from)
 			continue
 		}
 		xv := float64(v)
@@ -182,13 +187,30 @@ func (p postings) dots(dst []float64, x stream.Vec, from int) {
 	}
 }
 
+// overlap adds what v has in common with each row from from on.
+func (l *rowList) overlap(dst []float64, v float32, from int) {
+	end := from + len(dst)
+	if c := l.column; c != nil {
+		c = c[:min(end, len(c))]
+		vec.Overlap(v, c[min(from, len(c)):], dst)
+		return
+	}
+	// Like signs, numbers have the order of their bits, and the smaller of two integers takes no branch.
+	sign := math.Float32bits(v) & (1 << 31)
+	most := int32(math.Float32bits(v) ^ sign)
+	for _, e := range l.all[l.place(from):l.place(end)] {
+		common := max(min(int32(math.Float32bits(e.val)^sign), most), 0)
+		dst[int(e.row)-from] += float64(math.Float32frombits(uint32(common)))
+	}
+}
+
 // overlapFactor is how many dense features cost as much as one shared feature.
 const overlapFactor = 20
 
 // SparsePays reports whether the sparse layout is faster for kernel values between
 // vectors like xs, which is the case if two of them share few of many features.
-func SparsePays(f Func, xs []stream.Vec) bool {
-	if f.Kind == vec.Laplacian || len(xs) == 0 {
+func SparsePays(xs []stream.Vec) bool {
+	if len(xs) == 0 {
 		return false
 	}
 	dim := 0
@@ -213,22 +235,20 @@ func SparsePays(f Func, xs []stream.Vec) bool {
 }
 
 // NewSparse returns an empty Basis that uses the sparse layout from the start.
-func NewSparse(f Func) *Basis { return &Basis{Func: f, rows: newCSR(0)} }
+func NewSparse(f Func) *Basis { return &Basis{Func: f, rows: newCSR(f, 0)} }
 
 // kernelRow sets dst[j] = K(x, row from+j) + Bias.
 func (c *csr) kernelRow(dst []float32, f Func, x stream.Vec, from int) {
-	switch {
-	case f.Kind == vec.Laplacian:
-		c.distances(dst, x, from)
-	case c.parts != nil:
+	distance := f.Kind == vec.RBF || f.Kind == vec.Laplacian
+	if c.parts != nil {
 		for _, p := range c.parts {
 			a, b := max(from, p.from), min(from+len(dst), p.to)
 			if a < b {
-				p.of.sums(dst[a-from:b-from], f.Kind == vec.RBF, x, 0, p.pick[a-p.from:b-p.from])
+				p.of.sums(dst[a-from:b-from], distance, x, 0, p.pick[a-p.from:b-p.from])
 			}
 		}
-	default:
-		c.sums(dst, f.Kind == vec.RBF, x, from, nil)
+	} else {
+		c.sums(dst, distance, x, from, nil)
 	}
 	f.Kernel.Apply(dst)
 	if f.Bias != 0 {
@@ -241,9 +261,10 @@ func (c *csr) kernelRow(dst []float32, f Func, x stream.Vec, from int) {
 const section = 4 * stride
 
 // sums sets dst[j] to the inner product of x and row from+j or, if pick is not nil,
-// row pick[j] (ascending). If distance is set, it is their squared distance instead.
+// row pick[j] (ascending). If distance is set, it is their squared distance instead, or their l1
+// distance ‖x‖₁ + ‖z‖₁ − 2 Σ_g min(|x_g|, |z_g|) over features in which they have the same sign.
 func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []int32) {
-	sq := squaredNorm(x)
+	norm := c.normOf(x)
 	// Process the rows in sections, feature by feature, so that the sums stay in the
 	// first-level cache.
 	var dots [section]float64
@@ -258,21 +279,21 @@ func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []
 		}
 		d := dots[:end-from]
 		clear(d)
-		c.post.dots(d, x, from)
+		c.post.dots(d, x, from, c.l1)
 		out := dst[:n]
 		switch {
 		case pick != nil:
 			for i, j := range pick[:n] {
 				v := d[int(j)-from]
 				if distance {
-					v = squaredDistance(sq, c.sq[j], v)
+					v = distanceOf(norm, c.norm[j], v)
 				}
 				out[i] = float32(v)
 			}
 			pick = pick[n:]
 		case distance:
-			for i, v := range c.sq[from:][:len(d)] {
-				out[i] = float32(squaredDistance(sq, v, d[i]))
+			for i, v := range c.norm[from:][:len(d)] {
+				out[i] = float32(distanceOf(norm, v, d[i]))
 			}
 		default:
 			for i, v := range d {
@@ -283,33 +304,13 @@ func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []
 	}
 }
 
-// squaredDistance returns the squared distance of two points from their squared
-// norms and inner product.
-func squaredDistance(x, z, dot float64) float64 {
+// distanceOf returns the squared distance of two points from their squared norms and inner product,
+// or their l1 distance; see sums.
+func distanceOf(x, z, dot float64) float64 {
 	// Not max, which would also test for NaN.
 	d := x + z - 2*dot
 	if d < 0 {
 		return 0
 	}
 	return d
-}
-
-// distances sets dst[j] to the l1 distance of x from row from+j.
-func (c *csr) distances(dst []float32, x stream.Vec, from int) {
-	dense := make([]float32, max(c.dim, x.Dim()))
-	x.Dense(dense)
-	var l1 float64
-	for _, v := range x.Val {
-		l1 += math.Abs(float64(v))
-	}
-	for j := range dst {
-		// |x−z| over z's features, plus |x| over the others.
-		d := l1
-		z := c.row(from + j)
-		for k, g := range z.Idx {
-			xv := float64(dense[g])
-			d += math.Abs(xv-float64(z.Val[k])) - math.Abs(xv)
-		}
-		dst[j] = float32(max(d, 0))
-	}
 }

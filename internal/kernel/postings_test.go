@@ -283,7 +283,6 @@ func plainRows(kind vec.KernelKind, gamma float64, x, z stream.Vec) float64 {
 }
 
 func TestSparsePays(t *testing.T) {
-	f := Func{Kernel: vec.Kernel{Gamma: 1}}
 	var thin, thick []stream.Vec
 	r := rng.New(1, "layout")
 	for range 100 {
@@ -294,7 +293,7 @@ func TestSparsePays(t *testing.T) {
 		}
 		thick = append(thick, stream.Vec{Val: v})
 	}
-	if !SparsePays(f, thin) || SparsePays(f, thick) || SparsePays(f, nil) {
-		t.Error(SparsePays(f, thin), SparsePays(f, thick), SparsePays(f, nil))
+	if !SparsePays(thin) || SparsePays(thick) || SparsePays(nil) {
+		t.Error(SparsePays(thin), SparsePays(thick), SparsePays(nil))
 	}
 }

@@ -17,17 +17,13 @@ func (b *Basis) wide(scratch []float32, dst []float64, i, from int) []float32 {
 	clear(dst)
 	x := c.row(i)
 	switch b.Func.Kind {
-	case vec.Laplacian:
-		for j := range dst {
-			dst[j] = distance(x, c.row(from+j), true)
-		}
-	case vec.RBF:
-		c.post.dots(dst, x, from)
+	case vec.RBF, vec.Laplacian:
+		c.post.dots(dst, x, from, c.l1)
 		for j, v := range dst {
-			dst[j] = max(c.sq[i]+c.sq[from+j]-2*v, 0)
+			dst[j] = max(c.norm[i]+c.norm[from+j]-2*v, 0)
 		}
 	default:
-		c.post.dots(dst, x, from)
+		c.post.dots(dst, x, from, false)
 	}
 	b.Func.ApplyWide(dst)
 	return scratch

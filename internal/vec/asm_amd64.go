@@ -263,6 +263,20 @@ func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {
 	return n
 }
 
+// overlapAsm processes a multiple of 16 elements, none in Go code, and returns their number.
+func overlapAsm(on code, sign, most float64, k []float32, y []float64) int {
+	n := len(k) / 16 * 16
+	switch {
+	case n == 0 || on == generic:
+		return 0
+	case on == avx512:
+		overlapAVX512(sign, most, &k[0], &y[0], n)
+	default:
+		overlapAVX2(sign, most, &k[0], &y[0], n)
+	}
+	return n
+}
+
 // axpy64Asm processes a multiple of 16 elements, none in Go code, and returns their
 // number.
 func axpy64Asm(on code, c float64, x, y []float64) int {

@@ -114,6 +114,11 @@ func axpyMixedAVX512(c float64, x *float32, y *float64, n int)
 //go:noescape
 func axpy64AVX512(c float64, x *float64, y *float64, n int)
 
+// overlapAVX512 adds max(min(sign·x[i], most), 0) to y[i] for i < n; n > 0 is a multiple of 16.
+//
+//go:noescape
+func overlapAVX512(sign float64, most float64, x *float32, y *float64, n int)
+
 // extremesAVX512 sets out to the largest values with a < hi in each of eight lanes and their
 // indices, the smallest values with a > lo and theirs; n > 0 is a multiple of 8.
 //
@@ -264,6 +269,11 @@ func axpyMixedAVX2(c float64, x *float32, y *float64, n int)
 //
 //go:noescape
 func axpy64AVX2(c float64, x *float64, y *float64, n int)
+
+// overlapAVX2 adds max(min(sign·x[i], most), 0) to y[i] for i < n; n > 0 is a multiple of 16.
+//
+//go:noescape
+func overlapAVX2(sign float64, most float64, x *float32, y *float64, n int)
 
 // extremesAVX2 sets out to the largest values with a < hi in each of eight lanes and their
 // indices, the smallest values with a > lo and theirs; n > 0 is a multiple of 8.

@@ -1,5 +1,7 @@
 package vec
 
+import "math"
+
 // DotMixed returns Σ k[i]·a[i] in float64, in an order that depends only on len(k).
 func DotMixed(k []float32, a []float64) float64 { return dotMixedOn(active, k, a) }
 
@@ -20,6 +22,17 @@ func axpyMixedOn(on code, c float64, k []float32, y []float64) {
 			v = nan64
 		}
 		y[i] = v
+	}
+}
+
+// Overlap sets y[i] += min(|v|, |k[i]|) where v and k[i] have the same sign. No value is NaN.
+func Overlap(v float32, k []float32, y []float64) { overlapOn(active, v, k, y) }
+
+func overlapOn(on code, v float32, k []float32, y []float64) {
+	sign, most := math.Copysign(1, float64(v)), math.Abs(float64(v))
+	y = y[:len(k)]
+	for i := overlapAsm(on, sign, most, k, y); i < len(k); i++ {
+		y[i] += max(min(sign*float64(k[i]), most), 0)
 	}
 }
 

@@ -3,6 +3,7 @@ package vec
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -97,6 +98,34 @@ func TestAxpySameBits(t *testing.T) {
 			for i, v := range y {
 				if want := start[len(all)-n-40+i] + float64(f*float64(k[i])); v != want && want == want {
 					t.Fatalf("n %d: element %d is %g, want %g", n, i, v, want)
+				}
+			}
+		}
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 0))
+	for n := range 100 {
+		k, _ := guarded(n, r.IntN(9))
+		mixes[0].fill(r, k)
+		for _, v := range []float32{0.5, -0.5, 0, float32(math.Copysign(0, -1)), 3} {
+			all, y := guarded64(r, mixes[0], n)
+			start, want := slices.Clone(all), slices.Clone(y)
+			for i, z := range k {
+				if z*v > 0 {
+					want[i] += math.Min(math.Abs(float64(z)), math.Abs(float64(v)))
+				}
+			}
+			for c := generic; c <= best(); c++ {
+				copy(all, start)
+				overlapOn(c, v, k, y)
+				if !slices.Equal(y, want) {
+					t.Fatalf("n %d, %g: %s gives %g, want %g", n, v, c, y, want)
+				}
+				copy(y, start[len(all)-n-40:])
+				if !same64(all, start) {
+					t.Fatalf("n %d: %s writes around", n, c)
 				}
 			}
 		}

@@ -4529,6 +4529,36 @@ nan:
 	VMOVUPD q7ff8000000000001<>+0(SB), K1, Z2
 	JMP     store
 
+// func overlapAVX512(sign float64, most float64, x *float32, y *float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·overlapAVX512(SB), NOSPLIT, $0-40
+	MOVQ         x+16(FP), AX
+	MOVQ         y+24(FP), CX
+	MOVQ         n+32(FP), DX
+	VBROADCASTSD sign+0(FP), Z0
+	VBROADCASTSD most+8(FP), Z1
+	VXORPS       Z2, Z2, Z2
+
+loop:
+	VCVTPS2PD (AX), Z3
+	VMULPD    Z0, Z3, Z3
+	VMINPD    Z1, Z3, Z3
+	VMAXPD    Z2, Z3, Z3
+	VADDPD    (CX), Z3, Z3
+	VMOVUPD   Z3, (CX)
+	VCVTPS2PD 32(AX), Z3
+	VMULPD    Z0, Z3, Z3
+	VMINPD    Z1, Z3, Z3
+	VMAXPD    Z2, Z3, Z3
+	VADDPD    64(CX), Z3, Z3
+	VMOVUPD   Z3, 64(CX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x00000080, CX
+	SUBQ      $0x10, DX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
 // func extremesAVX512(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
 // Requires: AVX, AVX512F
 TEXT ·extremesAVX512(SB), NOSPLIT, $0-48
@@ -8271,6 +8301,48 @@ nan:
 	VCMPPD    $0x03, Y4, Y4, Y5
 	VBLENDVPD Y5, q7ff8000000000001<>+0(SB), Y4, Y4
 	JMP       store
+
+// func overlapAVX2(sign float64, most float64, x *float32, y *float64, n int)
+// Requires: AVX
+TEXT ·overlapAVX2(SB), NOSPLIT, $0-40
+	MOVQ         x+16(FP), AX
+	MOVQ         y+24(FP), CX
+	MOVQ         n+32(FP), DX
+	VBROADCASTSD sign+0(FP), Y0
+	VBROADCASTSD most+8(FP), Y1
+	VXORPS       Y2, Y2, Y2
+
+loop:
+	VCVTPS2PD (AX), Y3
+	VMULPD    Y0, Y3, Y3
+	VMINPD    Y1, Y3, Y3
+	VMAXPD    Y2, Y3, Y3
+	VADDPD    (CX), Y3, Y3
+	VMOVUPD   Y3, (CX)
+	VCVTPS2PD 16(AX), Y3
+	VMULPD    Y0, Y3, Y3
+	VMINPD    Y1, Y3, Y3
+	VMAXPD    Y2, Y3, Y3
+	VADDPD    32(CX), Y3, Y3
+	VMOVUPD   Y3, 32(CX)
+	VCVTPS2PD 32(AX), Y3
+	VMULPD    Y0, Y3, Y3
+	VMINPD    Y1, Y3, Y3
+	VMAXPD    Y2, Y3, Y3
+	VADDPD    64(CX), Y3, Y3
+	VMOVUPD   Y3, 64(CX)
+	VCVTPS2PD 48(AX), Y3
+	VMULPD    Y0, Y3, Y3
+	VMINPD    Y1, Y3, Y3
+	VMAXPD    Y2, Y3, Y3
+	VADDPD    96(CX), Y3, Y3
+	VMOVUPD   Y3, 96(CX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x00000080, CX
+	SUBQ      $0x10, DX
+	JNZ       loop
+	VZEROUPPER
+	RET
 
 // func extremesAVX2(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
 // Requires: AVX

@@ -148,6 +148,7 @@ func main() {
 		dot64(s)
 		axpy(s, "axpyMixed", 4)
 		axpy(s, "axpy64", 8)
+		overlap(s)
 		extremes(s)
 		for _, o := range wideOps {
 			wideSums(s, o)

@@ -224,3 +224,36 @@ func axpy(s isa, name string, size int) {
 	}
 	JMP(LabelRef("store"))
 }
+
+// overlap adds max(min(sign·x[i], most), 0) to y[i].
+func overlap(s isa) {
+	s.text("overlap", "func(sign, most float64, x *float32, y *float64, n int)",
+		"adds max(min(sign·x[i], most), 0) to y[i] for i < n; n > 0 is a multiple of 16.")
+	x, y, n := Load(Param("x"), GP64()), Load(Param("y"), GP64()), Load(Param("n"), GP64())
+	sign, most, zero := s.vec(), s.vec(), s.vec()
+	for i, v := range []VecVirtual{sign, most} {
+		p, err := ParamIndex(i).Resolve()
+		if err != nil {
+			panic(err)
+		}
+		VBROADCASTSD(p.Addr, v)
+	}
+	s.zero(zero)
+	w := s.bytes / 8
+	Label("loop")
+	for j := range 16 / w {
+		v, m := s.vec(), Mem{Base: y, Disp: 8 * w * j}
+		VCVTPS2PD(Mem{Base: x, Disp: 4 * w * j}, v)
+		VMULPD(sign, v, v)
+		VMINPD(most, v, v)
+		VMAXPD(zero, v, v)
+		VADDPD(m, v, v)
+		VMOVUPD(v, m)
+	}
+	ADDQ(Imm(64), x)
+	ADDQ(U32(128), y)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
