@@ -107,27 +107,18 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	if err != nil {
 		return err
 	}
-	tunes := grown && len(xs) >= m.sizes.whole
-	var by scaling
-	switch {
-	case (m.growing || m.target.number) && (!wide || slices.Contains(env.Scaled, true)):
-		by = newScaling(xs, t, m.target, env.Seed).weighted(xs, m.target, env.Seed)
-	case tunes:
-		by = scaling{transform: t, examples: scaled(xs, t, m.target)}
-	default:
-		by = newScaling(xs, t, m.target, env.Seed)
+	by := newScaling(xs, t, m.target, env.Seed)
+	if (m.growing || m.target.number) && (!wide || slices.Contains(env.Scaled, true)) {
+		by = by.weighted(xs, m.target, env.Seed)
 	}
-	if !wide {
-		by = by.orLaplacian(m.target, env.Seed)
-		tunes = tunes && by.choice.gamma >= 0 // a grid has no Laplacian kernels
-	}
+	by = by.orLaplacian(m.target, env.Seed)
 	m.transform, m.choice = by.transform, by.choice
 	own := by.examples
 	if !grown {
 		m.learn(own)
 		return nil
 	}
-	if tunes {
+	if len(xs) >= m.sizes.whole && m.choice.gamma >= 0 { // the grid has no Laplacian kernels
 		res, err := tune.Run(ctx, scs.Spec, env, m.sizes.scs, own, nil)
 		if err != nil {
 			return err
