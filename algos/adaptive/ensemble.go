@@ -215,7 +215,7 @@ func (m *ensemble) Pack() algos.Model {
 			c.members[i].function = l.packed()
 		}
 	}
-	if c.near != nil && c.near.points != nil {
+	if c.near != nil && c.near.points != nil && !c.near.shared {
 		near := *c.near
 		near.points = near.points.InPlanes()
 		c.near = &near

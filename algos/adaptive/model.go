@@ -124,7 +124,11 @@ func decodeAny(data []byte) (algos.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return together(m), nil
+	m = together(m)
+	if err := complete(m); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // decode reads what AppendBinary wrote.

@@ -37,6 +37,7 @@ type neighbours struct {
 	next   int    // index of the oldest point, once the ring is full
 	number bool   // regression: the score is the weighted mean of the labels
 	added  uint64 // points added since start or restore
+	shared bool   // points are those of another class of the same model, which encodes them
 
 	val, coarse []float32 // scratch
 	idx         []int32
@@ -333,21 +334,23 @@ func (e *neighbours) fields(f *state.Fields) {
 	if !there || f.Err() != nil {
 		return
 	}
-	if f.Decoding() {
-		e.points = kernel.New(kernel.Func{Kernel: vec.Kernel{Kind: vec.Linear}})
+	points := e.points
+	if f.Decoding() || e.shared {
+		points = kernel.New(kernel.Func{Kernel: vec.Kernel{Kind: vec.Linear}})
 	}
-	f.Group("points", e.points.Fields)
+	f.Group("points", points.Fields)
 	f.Float64s("y", &e.y)
 	f.Int("next", &e.next)
 	if f.Decoding() && f.Err() == nil {
+		e.points, e.shared = points, points.Len() == 0
 		f.Fail("points", e.check())
 	}
 }
 
 // check validates a decoded state.
 func (e *neighbours) check() error {
-	n := e.points.Len()
-	if n < 1 || n > nearMany || e.points.Dim() < 1 || len(e.y) != n || e.next < 0 || e.next >= n || e.next > 0 && n < nearMany || e.points.Func.Kind != vec.Linear || e.points.Func.Bias != 0 {
+	n := len(e.y)
+	if n < 1 || n > nearMany || !e.shared && (e.points.Dim() < 1 || e.points.Len() != n) || e.next < 0 || e.next >= n || e.next > 0 && n < nearMany || e.points.Func.Kind != vec.Linear || e.points.Func.Bias != 0 {
 		return errors.New("lengths do not agree")
 	}
 	for _, y := range e.y {

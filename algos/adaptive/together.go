@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -37,11 +38,35 @@ func together(m algos.Model) algos.Model {
 		if e.splines != nil && equalStates(knots(e.splines), knots(all.splines)) {
 			e.splines = all.splines
 		}
-		if near := e.near; near != nil && near.points != nil && near.next == all.near.next && all.near.points != nil && near.points.Equal(all.near.points) {
-			e.near = &neighbours{points: all.near.points, y: near.y, next: near.next, number: near.number}
+		near, first := e.near, all.near
+		if near == nil || near == first || near.points == nil || first.points == nil || near.next != first.next {
+			continue
+		}
+		switch {
+		case near.missing() && len(near.y) == first.points.Len():
+			near.points = first.points
+		case near.points.Equal(first.points):
+			e.near = &neighbours{points: first.points, y: near.y, next: near.next, number: near.number, shared: true}
 		}
 	}
 	return m
+}
+
+// missing reports whether the points were encoded with another class, and are not there yet.
+func (e *neighbours) missing() bool { return e.shared && e.points.Len() == 0 }
+
+// complete returns an error if points of m are missing.
+func complete(m algos.Model) error {
+	parts, _, ok := ovr.Parts(m)
+	if !ok {
+		parts = []algos.Model{m}
+	}
+	for _, p := range parts {
+		if e, ok := p.(*ensemble); ok && e.near != nil && e.near.points != nil && e.near.missing() {
+			return errors.New("neighbours: the points are missing")
+		}
+	}
+	return nil
 }
 
 // addForms adds the forms of inputs that m lacks and e has.

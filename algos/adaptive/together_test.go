@@ -23,11 +23,29 @@ func togetherAs(t *testing.T, l algos.Learner, xs []*stream.Example, shared int)
 	if err != nil {
 		t.Fatal(err)
 	}
+	present := l.Model()
+	data, err = present.(interface {
+		AppendBinary(dst []byte) ([]byte, error)
+	}).AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := decodeAny(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, _, _ := ovr.Parts(present)
+	if data, err = parts[1].(*ensemble).AppendBinary(nil); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := decodeAny(data); err == nil {
+		t.Errorf("class 1 is read without the points of class 0: %v", m)
+	}
 	vecs := make([]stream.Vec, len(xs))
 	for i, x := range xs {
 		vecs[i] = x.X
 	}
-	for i, m := range []algos.Model{l.Model(), published, read, read.(interface{ Compile() algos.Model }).Compile()} {
+	for i, m := range []algos.Model{present, again, published, read, read.(interface{ Compile() algos.Model }).Compile()} {
 		parts, _, _ := ovr.Parts(m)
 		k := len(parts)
 		got, alone := make([]float64, k*len(xs)), make([]float64, len(xs))
