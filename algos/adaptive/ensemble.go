@@ -294,7 +294,7 @@ func (m *ensemble) inputFields(f *state.Fields) {
 	if f.Decoding() {
 		m.fourier = restoredFourier(f, dim, m.inputs, m.seed)
 		if near {
-			m.near = &neighbours{number: m.limits != nil}
+			m.near = &neighbours{number: m.limits != nil, shared: true}
 		}
 	}
 	if near && f.Err() == nil {

@@ -328,6 +328,7 @@ func (e *neighbours) add(z stream.Vec, y float64) {
 func (e *neighbours) fields(f *state.Fields) {
 	there := e.points != nil
 	f.Bool("there", &there)
+	shared := e.shared // decoding: may be
 	if f.Decoding() {
 		*e = neighbours{number: e.number}
 	}
@@ -335,14 +336,14 @@ func (e *neighbours) fields(f *state.Fields) {
 		return
 	}
 	points := e.points
-	if f.Decoding() || e.shared {
+	if f.Decoding() || shared {
 		points = kernel.New(kernel.Func{Kernel: vec.Kernel{Kind: vec.Linear}})
 	}
 	f.Group("points", points.Fields)
 	f.Float64s("y", &e.y)
 	f.Int("next", &e.next)
 	if f.Decoding() && f.Err() == nil {
-		e.points, e.shared = points, points.Len() == 0
+		e.points, e.shared = points, shared && points.Len() == 0
 		f.Fail("points", e.check())
 	}
 }

@@ -49,6 +49,9 @@ func (l *Learner) versionFields(f *state.Fields) {
 		l.version = new(ensemble)
 	}
 	f.Group("version", l.version.fields)
+	if f.Decoding() && f.Err() == nil {
+		f.Fail("version", complete(l.version))
+	}
 	for e := range l.place {
 		f.Int("place", &l.place[e])
 		if k := l.place[e]; f.Decoding() && f.Err() == nil && (k < -1 || k >= len(l.version.members)) {
