@@ -23,8 +23,8 @@
 // function changes with them (scaling.weighted); dsg does the same. Challengers of the classifier
 // do not, so that they differ more; they are tuned again when their window has been replaced four
 // times. All take a Laplacian kernel, exp(−γ‖x − z‖₁), if that makes still fewer errors: it
-// suits steps, and sums over features. If m's is RBF at 4,000 examples, C and γ are chosen from a
-// finer grid, by cross-validation. k2048 exists while m has learned from more
+// suits steps, and sums over features. At 4,000 examples m's C and γ are chosen from a finer
+// grid, by cross-validation. k2048 exists while m has learned from more
 // than 2,048 and at most 16,384 examples.
 //
 // compare.Detector compares m with each challenger on every example, before they learn

@@ -118,18 +118,20 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 		m.learn(own)
 		return nil
 	}
-	if len(xs) >= m.sizes.whole && m.choice.gamma >= 0 { // the grid has no Laplacian kernels
-		res, err := tune.Run(ctx, scs.Spec, env, m.sizes.scs, own, nil)
+	m.options = map[string]string{}
+	maps.Copy(m.options, m.sizes.scs)
+	if m.choice.gamma < 0 {
+		m.options["kernel"] = "laplacian"
+	}
+	if len(xs) >= m.sizes.whole {
+		res, err := tune.Run(ctx, scs.Spec, env, m.options, own, nil)
 		if err != nil {
 			return err
 		}
 		m.options = res.Options
 	} else {
-		m.options = map[string]string{"c": strconv.FormatFloat(m.choice.c, 'g', -1, 64), "gamma": strconv.FormatFloat(math.Abs(m.choice.gamma), 'g', -1, 64)}
-		if m.choice.gamma < 0 {
-			m.options["kernel"] = "laplacian"
-		}
-		maps.Copy(m.options, m.sizes.scs)
+		m.options["c"] = strconv.FormatFloat(m.choice.c, 'g', -1, 64)
+		m.options["gamma"] = strconv.FormatFloat(math.Abs(m.choice.gamma), 'g', -1, 64)
 	}
 	if m.scs, err = scs.Spec.New(env, m.options); err != nil {
 		return err

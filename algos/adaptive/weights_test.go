@@ -176,17 +176,24 @@ func sums(n int, number, steps bool) []*stream.Example {
 	return xs
 }
 
-// TestGrownLaplacian: learner scs takes over with the Laplacian kernel that was chosen, keeps it when
-// others tune again, and is restored with it.
+// TestGrownLaplacian: learner scs takes over with the Laplacian kernel that was chosen, keeps it when it
+// is tuned again, and is restored with it.
 func TestGrownLaplacian(t *testing.T) {
 	xs, env, own := sums(1000, false, true), algos.Env{Seed: 1}, standard
-	own.large, own.whole = 500, 600
+	own.large = 500
 	m := &kernelLearner{sizes: &own, growing: true}
 	if err := m.choose(t.Context(), env, xs[:600], false); err != nil {
 		t.Fatal(err)
 	}
 	if gamma, _ := strconv.ParseFloat(m.options["gamma"], 64); m.scs == nil || m.options["kernel"] != "laplacian" || gamma != -m.choice.gamma {
 		t.Fatalf("%v, %+v", m.options, m.choice)
+	}
+	own.whole = 600
+	if err := m.choose(t.Context(), env, xs[:600], false); err != nil {
+		t.Fatal(err)
+	}
+	if gamma, _ := strconv.ParseFloat(m.options["gamma"], 64); m.options["kernel"] != "laplacian" || gamma == -m.choice.gamma {
+		t.Fatalf("tuned: %v, %+v", m.options, m.choice)
 	}
 	data, err := state.Append(nil, func(f *state.Fields) { m.fields(f, env) })
 	if err != nil {
