@@ -559,6 +559,7 @@ class _Neighbours:
     vote on numbers is their mean."""
 
     _labels = np.zeros(0)
+    missing = False
 
     def __init__(self, f: Fields, numbers: bool) -> None:
         self._combine = _mean if numbers else _vote
@@ -567,11 +568,21 @@ class _Neighbours:
             return
         f.group("points")
         _kernel(f)
-        dim, n = f.integer("dim", 1, 1 << 31), f.integer("points", 1, _NEAR_MANY)
-        cols, points = _listed(f, dim, n)
-        self._labels, ahead = f.floats("y"), f.integer("next", 0, n - 1)
-        if len(self._labels) != n or ahead and n < _NEAR_MANY or not numbers and (abs(self._labels) != 1).any():
+        dim, held = f.integer("dim", 0, 1 << 31), f.integer("points", 0, _NEAR_MANY)
+        cols, points = _listed(f, dim, held)
+        self._labels, n = f.floats("y"), held
+        self.missing = held == 0  # another class of the same model has them
+        if self.missing:
+            n = len(self._labels)
+        ahead = f.integer("next", 0, n - 1)
+        if len(self._labels) != n or n > _NEAR_MANY or ahead and n < _NEAR_MANY or held and not dim or not numbers and (abs(self._labels) != 1).any():
             raise f.fail("points: lengths do not go together")
+        if n < _NEAR_MANY:
+            self._few = np.arange(max(0, n - _NEAR_FEW), n)
+        else:
+            self._few = np.sort((ahead + n - _NEAR_FEW + np.arange(_NEAR_FEW)) % n)
+        if self.missing:
+            return
         # The first number of a point is half the square of its length, and no feature.
         first = int((cols[:1] == 0).sum())
         kept = points.idx >= first
@@ -579,10 +590,12 @@ class _Neighbours:
         points = Sparse(ptr, points.idx[kept] - first, points.val[kept], len(cols) - first)
         self._points = Kernel.of(1, 0.0, 0.0, 0, 0.0, cols[first:] - 1, points, self._labels, 0.0)
         self._long = dim <= _NEAR_DIM + 1
-        if n < _NEAR_MANY:
-            self._few = np.arange(max(0, n - _NEAR_FEW), n)
-        else:
-            self._few = np.sort((ahead + n - _NEAR_FEW + np.arange(_NEAR_FEW)) % n)
+
+    def borrow(self, first: _Neighbours) -> None:
+        """Takes the points of another class, which are the same."""
+        if first.missing or len(first._labels) != len(self._labels):
+            raise FormatError("ensemble: points: they are missing")
+        self._points, self._long, self.missing = first._points, first._long, False
 
     def scores(self, z: Rows, long: bool) -> F64:
         out = np.zeros(len(z))
@@ -634,12 +647,12 @@ class Ensemble(Form):
         self._limits = (f.number("low"), f.number("high")) if f.next("low") else None
         n = f.integer("experts", 0, 64)
         self._inputs: _Inputs | None = None
-        self._near: _Neighbours | None = None
+        self.near: _Neighbours | None = None
         if f.flag("inputs"):
             self._inputs = _Inputs(f)
             self._inputs.read_waves(f)
             if f.flag("neighbours"):
-                self._near = _Neighbours(f, self._limits is not None)
+                self.near = _Neighbours(f, self._limits is not None)
             if f.next("knots"):
                 self._inputs.splines = _Splines(f, self._inputs)
         self._experts = [self._expert(f) for _ in range(n)]
@@ -671,9 +684,9 @@ class Ensemble(Form):
             return _AS_IT_IS, Linear(f.number("value"), np.zeros(0))
         if kind == "neighbours":
             long = f.integer("window") == 1
-            if self._near is None:
+            if self.near is None:
                 raise f.fail("kind: the points are missing")
-            return _ON_Z, _Vote(self._near, long)
+            return _ON_Z, _Vote(self.near, long)
         if kind != "linear":
             raise f.fail(f"kind: {kind!r} is not known")
         form, w, b = f.integer("form", _ON_Z, _ON_NUMBERS), f.floats("w"), f.number("b")
@@ -745,6 +758,15 @@ _FEATURES = {"tsgs3vm", "dsg", "frs3vm", "lssvm"}
 
 def read(learner: str, data: bytes) -> Form:
     """Reads a model as the learner writes it."""
+    form = _read(learner, data)
+    near = [h.near for h in (form.heads if isinstance(form, Classes) else [form]) if isinstance(h, Ensemble) and h.near]
+    for n in near:
+        if n.missing:
+            n.borrow(near[0])
+    return form
+
+
+def _read(learner: str, data: bytes) -> Form:
     if data.startswith(_REST):
         f = Fields(data[len(_REST) :], "model of several classes")
         heads: list[Form] = []
@@ -752,7 +774,7 @@ def read(learner: str, data: bytes) -> Form:
             blank, part = f.flag("blank"), f.blob("model")
             if part.startswith(_REST):
                 raise f.fail("heads: one has several classes itself")
-            heads.append(Linear(-1.0, np.zeros(0)) if blank else read(learner, part))
+            heads.append(Linear(-1.0, np.zeros(0)) if blank else _read(learner, part))
         f.end()
         if len(heads) < 3:
             raise f.fail(f"heads: there are {len(heads)}")
