@@ -5,6 +5,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/ovr"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -12,34 +13,38 @@ import (
 // each class alone does, and that those whose number is below shared compute their inputs together.
 func togetherAs(t *testing.T, l algos.Learner, xs []*stream.Example, shared int) {
 	t.Helper()
-	published := l.(algos.Publisher).Published()
-	data, err := published.(interface{ Pack() algos.Model }).Pack().(interface {
-		AppendBinary(dst []byte) ([]byte, error)
-	}).AppendBinary(nil)
+	readBack := func(m algos.Model) (algos.Model, error) {
+		data, err := m.(interface {
+			AppendBinary(dst []byte) ([]byte, error)
+		}).AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return decodeAny(data)
+	}
+	present, published := l.Model(), l.(algos.Publisher).Published()
+	read, err := readBack(published.(interface{ Pack() algos.Model }).Pack())
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := decodeAny(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	present := l.Model()
-	data, err = present.(interface {
-		AppendBinary(dst []byte) ([]byte, error)
-	}).AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := decodeAny(data)
+	again, err := readBack(present)
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts, _, _ := ovr.Parts(present)
-	if data, err = parts[1].(*ensemble).AppendBinary(nil); err != nil {
-		t.Fatal(err)
-	}
-	if m, err := decodeAny(data); err == nil {
+	if m, err := readBack(parts[1]); err == nil {
 		t.Errorf("class 1 is read without the points of class 0: %v", m)
+	}
+	if h := l.(*classes).heads[0]; h.version != nil && h.version.near != nil && h.version.near.points != nil {
+		h.version.near.shared = true
+		data, err := state.Append(nil, h.versionFields)
+		h.version.near.shared = false
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := state.Decode(data, (&Learner{panel: h.panel, experts: h.experts}).versionFields); err == nil {
+			t.Error("a version is restored without the points of its neighbours")
+		}
 	}
 	vecs := make([]stream.Vec, len(xs))
 	for i, x := range xs {

@@ -189,7 +189,7 @@ func TestGrownLaplacian(t *testing.T) {
 		t.Fatalf("%v, %+v", m.options, m.choice)
 	}
 	own.whole = 600
-	if err := m.choose(t.Context(), env, xs[:600], false); err != nil {
+	if err := m.choose(t.Context(), env, xs[:600], true); err != nil { // wide ones, too
 		t.Fatal(err)
 	}
 	if gamma, _ := strconv.ParseFloat(m.options["gamma"], 64); m.options["kernel"] != "laplacian" || gamma == -m.choice.gamma {
