@@ -136,9 +136,17 @@ func (c *Detector) Z(challenger int) float64 {
 func (c *Detector) ChangePoints() (total uint64, latest []ChangePoint) { return c.total, c.latest }
 
 // Fields describes the state.
-func (c *Detector) Fields(f *state.Fields) {
+func (c *Detector) Fields(f *state.Fields) { c.FieldsBeside(f, nil) }
+
+// FieldsBeside is Fields for a state that has that of other, which may be nil, before it. If their
+// newest examples differ in labels only, just these are encoded.
+func (c *Detector) FieldsBeside(f *state.Fields, other *Detector) {
 	keep := c.Newest(c.size)
-	columns.Examples(f, "newest", &keep)
+	if other != nil && (f.Next("labels") || columns.Alike(keep, other.Newest(c.size))) {
+		columns.Labels(f, "labels", &keep, other.Newest(c.size))
+	} else {
+		columns.Examples(f, "newest", &keep)
+	}
 	f.Uint64("seen", &c.seen)
 	f.Float64s("d", &c.d)
 	f.Float64s("v", &c.v)

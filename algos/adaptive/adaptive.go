@@ -66,6 +66,7 @@ type Learner struct {
 	experts     []entry
 	version     *ensemble           // the latest version, without terms; nil before the first
 	place       []int               // member of version for each expert; -1 if it was missing
+	first       *Learner            // that of class 0, if this one is of another class
 	common      *common             // computations shared between classes; may be nil
 	shared      *schedule           // of versions, of one of several classes
 	before      uint64              // examples before the class was added
@@ -170,6 +171,16 @@ func (l *Learner) setExperts(list []entry) {
 		}
 		l.parts[len(l.parts)-1][1] = e + 1
 	}
+}
+
+// near returns the stored examples of the nearest neighbours.
+func (l *Learner) near() *neighbours {
+	for _, e := range l.experts {
+		if near, ok := e.expert.(*nearExpert); ok {
+			return near.neighbours
+		}
+	}
+	return nil
 }
 
 // Follow implements algos.Sequential.

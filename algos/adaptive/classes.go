@@ -55,6 +55,9 @@ func newClasses(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	all, err := ovr.New(env.Classes, func() (algos.Learner, error) {
 		h, err := newExpertsOf(one, o, s)
 		if err == nil {
+			if len(c.heads) > 0 {
+				h.first = c.heads[0]
+			}
 			c.heads = append(c.heads, h)
 		}
 		return h, err
@@ -152,6 +155,9 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 				if err := h.makeVersion(other); err != nil {
 					return 0, 0, err
 				}
+			}
+			if err := c.joinVersions(); err != nil {
+				return 0, 0, err
 			}
 			p.startVersion(seen, c.changes(), c.mixer.calibrators, c.mixer.stack, nil, c.center(), first.place)
 		}
@@ -321,8 +327,20 @@ func (c *classes) fields(f *state.Fields) {
 		n := c.all.Model().(algos.Scorer).Classes()
 		c.heads, c.common = c.heads[:n], common{}
 		c.mixer = newMixer(c.heads[0].env, n, c.heads[0].experts)
+		f.Fail("learner", c.joinVersions())
 	}
 	f.Group("mixer", c.mixer.fields)
+}
+
+// joinVersions lets the versions of the classes share what is equal in them.
+func (c *classes) joinVersions() error {
+	var list []algos.Model
+	for _, h := range c.heads {
+		if h.version != nil {
+			list = append(list, h.version)
+		}
+	}
+	return complete(together(ovr.NewModel(list, make([]bool, len(list)))))
 }
 
 // AppendBinary appends the complete state.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -207,4 +208,72 @@ func TestLateClassJudges(t *testing.T) {
 		t.Error("no example judges")
 	}
 	togetherAs(t, c, xs, 3)
+}
+
+// TestClassesHoldExamplesOnce: examples and neighbours are in a state, and in what is restored,
+// once for all classes. States in which each class has its own are read, too.
+func TestClassesHoldExamplesOnce(t *testing.T) {
+	const n, dim = 700, 30
+	r := rand.New(rand.NewPCG(9, 9))
+	env := algos.Env{Seed: 1, Classes: 3, PublishEvery: 250}
+	l, err := Spec.New(env, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := l.(*classes)
+	for i := range n {
+		x := &stream.Example{Seq: uint64(i + 1), Y: float64(r.IntN(3)), Labelled: true, X: stream.Vec{Val: make([]float32, dim)}}
+		for j := range x.X.Val {
+			x.X.Val[j] = float32(x.Y*float64(j%2) + r.NormFloat64())
+		}
+		if _, _, err := c.Follow(t.Context(), make([]float64, 3), []*stream.Example{x}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	once := algostest.Bytes(t, l)
+	alone := algostest.Bytes(t, c.heads[1])
+	for _, h := range c.heads[1:] {
+		h.first, h.version.near.shared = nil, false
+	}
+	each := algostest.Bytes(t, l)
+	// Two classes less have the examples, their points, and those of a version after 500 at least.
+	if less := len(each) - len(once); less < 2*4*dim*(n+n+500) {
+		t.Errorf("%d bytes instead of %d", len(once), len(each))
+	}
+	for _, data := range [][]byte{each, once} {
+		if l, err = Spec.New(env, nil); err == nil {
+			err = l.UnmarshalBinary(data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(algostest.Bytes(t, l), once) {
+			t.Error("restored, the state is different")
+		}
+	}
+	c = l.(*classes)
+	x, y := c.heads[0], c.heads[2]
+	if &x.detector.Newest(1)[0].X.Val[0] != &y.detector.Newest(1)[0].X.Val[0] || x.version.near.points != y.version.near.points || x.version.inputs != y.version.inputs {
+		t.Error("restored, each class has its own")
+	}
+	for _, part := range []string{"labels", "expert.y"} {
+		other, err := Spec.New(env, nil)
+		if err == nil {
+			err = other.UnmarshalBinary(once)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads := other.(*classes).heads
+		switch part {
+		case "labels":
+			heads[0].detector.Add(x.detector.Newest(1)[0])
+		case "expert.y":
+			near := heads[0].near()
+			near.y = near.y[1:]
+		}
+		if err := heads[1].UnmarshalBinary(alone); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%s of another number of examples: %v", part, err)
+		}
+	}
 }

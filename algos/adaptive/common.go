@@ -67,12 +67,11 @@ func (c *common) begin(h *Learner) error {
 	if err == nil {
 		err = state.Decode(data, c.inputs.fields)
 	}
-	for _, e := range h.experts {
-		if near, ok := e.expert.(*nearExpert); ok && !near.second && err == nil {
-			if data, err = state.Append(nil, near.fields); err == nil {
-				err = state.Decode(data, c.near.fields)
-			}
-		}
+	if err == nil {
+		data, err = state.Append(nil, h.near().fields)
+	}
+	if err == nil {
+		err = state.Decode(data, c.near.fields)
 	}
 	return err
 }

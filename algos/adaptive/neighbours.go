@@ -325,12 +325,18 @@ func (e *neighbours) add(z stream.Vec, y float64) {
 	e.next = (e.next + 1) % nearMany
 }
 
-func (e *neighbours) fields(f *state.Fields) {
+func (e *neighbours) fields(f *state.Fields) { e.fieldsBeside(f, nil) }
+
+// fieldsBeside is fields for a state that has that of other, which may be nil, before it. Points
+// that are equal in both are not encoded.
+func (e *neighbours) fieldsBeside(f *state.Fields, other *neighbours) {
 	there := e.points != nil
 	f.Bool("there", &there)
-	shared := e.shared // decoding: may be
+	shared := e.shared || other != nil // decoding: may be
 	if f.Decoding() {
 		*e = neighbours{number: e.number}
+	} else if !e.shared {
+		shared = other != nil && e.samePoints(other)
 	}
 	if !there || f.Err() != nil {
 		return
@@ -345,7 +351,19 @@ func (e *neighbours) fields(f *state.Fields) {
 	if f.Decoding() && f.Err() == nil {
 		e.points, e.shared = points, shared && points.Len() == 0
 		f.Fail("points", e.check())
+		if other != nil && e.shared {
+			if len(e.y) != len(other.y) || e.next != other.next {
+				f.Fail("y", errors.New("lengths of classes do not agree"))
+				return
+			}
+			e.points, e.shared = other.points.Clone(), false
+		}
 	}
+}
+
+// samePoints reports whether both hold the same points.
+func (e *neighbours) samePoints(other *neighbours) bool {
+	return e.points != nil && other.points != nil && e.next == other.next && e.points.Equal(other.points)
 }
 
 // check validates a decoded state.

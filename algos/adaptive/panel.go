@@ -331,10 +331,11 @@ func (l *panel) report(names []string, weights []float64) algos.Report {
 	return r
 }
 
-// fields describes the state; record describes the state of the aggregator.
-func (l *panel) fields(f *state.Fields, record func()) {
+// fields describes the state; detector and record describe the states of the detector and the
+// aggregator.
+func (l *panel) fields(f *state.Fields, detector func(*state.Fields), record func()) {
 	f.Group("buffer", l.Buffer.Fields)
-	f.Group("cutting", l.detector.Fields)
+	f.Group("cutting", detector)
 	f.Group("inputs", l.inputs.fields)
 	if f.Decoding() {
 		l.inputs.scaled = l.env.Scaled

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/compare"
 )
 
 func (l *Learner) fields(f *state.Fields) {
@@ -20,7 +21,11 @@ func (l *Learner) fields(f *state.Fields) {
 			f.Fail("mean", fmt.Errorf("%g of %g", b.mean, b.n))
 		}
 	}
-	l.panel.fields(f, func() {
+	var other *compare.Detector
+	if l.first != nil {
+		other = l.first.detector
+	}
+	l.panel.fields(f, func(f *state.Fields) { l.detector.FieldsBeside(f, other) }, func() {
 		if l.mixer != nil {
 			l.mixer.fields(f)
 		}
@@ -30,7 +35,11 @@ func (l *Learner) fields(f *state.Fields) {
 		l.versionFields(f)
 	})
 	for _, e := range l.experts {
-		f.Group("expert", e.fields)
+		fields := e.fields
+		if near, ok := e.expert.(*nearExpert); ok && !near.second && l.first != nil {
+			fields = func(f *state.Fields) { near.fieldsBeside(f, l.first.near()) }
+		}
+		f.Group("expert", fields)
 	}
 	l.pendingFields(f)
 }
@@ -49,7 +58,7 @@ func (l *Learner) versionFields(f *state.Fields) {
 		l.version = new(ensemble)
 	}
 	f.Group("version", l.version.fields)
-	if f.Decoding() && f.Err() == nil {
+	if f.Decoding() && f.Err() == nil && l.first == nil { // points of other classes follow
 		f.Fail("version", complete(l.version))
 	}
 	for e := range l.place {

@@ -147,7 +147,7 @@ func (l *Learner) makeVersion(other *ensemble) error {
 	if err == nil && other != nil {
 		m.inputs, m.fourier, m.splines = other.inputs, other.fourier, other.splines
 		if near != nil {
-			*m.near = neighbours{points: other.near.points, y: slices.Clone(near.y), next: near.next}
+			*m.near = neighbours{points: other.near.points, y: slices.Clone(near.y), next: near.next, shared: true}
 		}
 	}
 	l.version, l.place = m, place

@@ -5,6 +5,7 @@ package columns
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/weight"
@@ -31,6 +32,39 @@ func Examples(f *state.Fields, name string, list *[]*stream.Example) {
 			f.Fail("val", err)
 		}
 	})
+}
+
+// Alike reports whether two lists of examples differ in their labels only.
+func Alike(a, b []*stream.Example) bool {
+	return slices.EqualFunc(a, b, func(x, y *stream.Example) bool {
+		return x.Seq == y.Seq && x.ID == y.ID && x.Labelled == y.Labelled && x.Weight == y.Weight && x.Represents == y.Represents &&
+			x.X.Sparse() == y.X.Sparse() && slices.Equal(x.X.Idx, y.X.Idx) && slices.Equal(x.X.Val, y.X.Val)
+	})
+}
+
+// Labels describes the labels of a list of examples that is Alike others, under the given name.
+// Decoded examples share the features of others.
+func Labels(f *state.Fields, name string, list *[]*stream.Example, others []*stream.Example) {
+	var y []float64
+	if !f.Decoding() {
+		for _, x := range *list {
+			y = append(y, x.Y)
+		}
+	}
+	f.Float64s(name, &y)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if len(y) != len(others) {
+		f.Fail(name, errShape)
+		return
+	}
+	*list = nil
+	for i, x := range others {
+		c := *x
+		c.Y = y[i]
+		*list = append(*list, &c)
+	}
 }
 
 // columns is a list of examples, field by field.

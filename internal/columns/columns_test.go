@@ -68,3 +68,48 @@ func same(a, b *stream.Example) bool {
 	return a.Seq == b.Seq && a.ID == b.ID && a.Y == b.Y && a.Labelled == b.Labelled && a.Weight == b.Weight &&
 		a.X.Sparse() == b.X.Sparse() && slices.Equal(a.X.Idx, b.X.Idx) && slices.Equal(a.X.Val, b.X.Val)
 }
+
+// Labels of examples that differ in nothing else are all that is encoded.
+func TestLabels(t *testing.T) {
+	of := func(y float64) []*stream.Example {
+		return []*stream.Example{
+			{Seq: 1, ID: "a", Labelled: true, Y: y, X: stream.Vec{Val: []float32{1, 2}}, Weight: 2},
+			{Seq: 2, Labelled: true, Y: 1 - y, X: stream.Vec{Idx: []int32{3}, Val: []float32{1}}, Represents: 3},
+		}
+	}
+	first, list := of(0), of(1)
+	if !Alike(first, list) {
+		t.Error("they are not alike")
+	}
+	data := encode(t, func(f *state.Fields) { Labels(f, "y", &list, first) })
+	var got []*stream.Example
+	if err := state.Decode(data, func(f *state.Fields) { Labels(f, "y", &got, first) }); err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range got {
+		if !same(x, list[i]) || &x.X.Val[0] != &first[i].X.Val[0] {
+			t.Errorf("%+v became %+v", list[i], x)
+		}
+	}
+	if err := state.Decode(data, func(f *state.Fields) { Labels(f, "y", &got, first[:1]) }); err == nil {
+		t.Error("two labels of one example are accepted")
+	}
+	for i, change := range []func(x *stream.Example){
+		func(x *stream.Example) { x.Seq++ },
+		func(x *stream.Example) { x.ID = "b" },
+		func(x *stream.Example) { x.Labelled = false },
+		func(x *stream.Example) { x.Weight = 0 },
+		func(x *stream.Example) { x.Represents = 2 },
+		func(x *stream.Example) { x.X.Val[1] = 0 },
+		func(x *stream.Example) { x.X.Idx = []int32{0, 1} },
+		func(x *stream.Example) { x.X.Idx = []int32{} },
+	} {
+		list := of(1)
+		if change(list[0]); Alike(first, list) {
+			t.Errorf("change %d: they are alike", i)
+		}
+	}
+	if Alike(first, list[:1]) {
+		t.Error("two are like one")
+	}
+}

@@ -138,6 +138,15 @@ func (b *Basis) Subset(idx []int32) *Basis {
 	return s
 }
 
+// Clone returns a copy in the same layout.
+func (b *Basis) Clone() *Basis {
+	all := make([]int32, b.Len())
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return b.Subset(all)
+}
+
 // Select sets b to from.Subset(idx), reusing b's memory.
 func (b *Basis) Select(from *Basis, idx []int32) {
 	b.Func = from.Func
