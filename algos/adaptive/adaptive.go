@@ -26,6 +26,9 @@ const (
 	numExperts
 )
 
+// uncut is the kernel learner m as it would be without cuts, from sizes.whole examples on.
+const uncut = k2048 + 1
+
 var names = [numExperts]string{"m", "k64", "k256", "k1024", "k2048", "l1", "l01", "a3", "a1", "r1"}
 
 // sizes are the numbers of examples at which experts start, change or end. Tests use
@@ -271,7 +274,7 @@ func (l *Learner) compareChallengers(p *prediction, y, weight float64) {
 		if !ok {
 			break
 		}
-		if k.at > growing && l.kernels[k.at] != nil && p.scores[e].ok {
+		if k.at > growing && k.at != uncut && l.kernels[k.at] != nil && p.scores[e].ok {
 			by[k.at-k64] = weight * float64(cmp.Compare(miss(p.scores[0].f), miss(p.scores[e].f)))
 		}
 	}

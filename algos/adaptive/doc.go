@@ -6,6 +6,7 @@
 //
 //	m                  a kernel SVM on a growing sample, which is cut when the stream changes
 //	k64, k256, k2048   challengers: kernel SVMs on the newest 64, 256 and 2,048 examples
+//	uncut              m as it would be without cuts, from 4,000 examples on
 //	l1, l01            linear, passive-aggressive, at full and at a tenth of the step
 //	a3, a1             linear, AdaGrad on the hinge loss, at rates 0.3 and 0.1
 //	r1                 as l1, in 256 random Fourier features and the inputs
@@ -29,7 +30,12 @@
 //
 // compare.Detector compares m with each challenger on every example, before they learn
 // from it. When a challenger has recently made significantly fewer errors, m restarts from
-// that challenger's window.
+// that challenger's window. That need not be a change: where examples of one device, say, come in a
+// row, the newest ones are the best guide to the next, but not to those of a later device. So after
+// the first cut the old m goes on as uncut, or a new one on the first 4,000 examples if they have
+// not come yet. Of two classes, uncut ends when it is hopeless: at a version's age it loses a quarter
+// of what the best expert gains over the class rates. Of several classes, m stands in for it in those
+// that have not been cut.
 //
 // Linear experts and neighbours see standardised features: minus the mean so far, divided
 // by the standard deviation so far. Features with heavy tails go through asinh first
@@ -41,8 +47,8 @@
 //
 // Examples with more than 512 features, such as events with an id or a text, are not centred.
 // For them there are no random features, n2048 and dsg; gam takes only what a schema says are
-// numbers; and m is cut only where the evidence is stronger, since it is the only kernel expert
-// with a long memory. o0.1 to o2 see rows scaled to unit length; so do m and the
+// numbers; and m is cut only where the evidence is stronger, since until uncut has shown its worth
+// it is the only kernel expert with a long memory. o0.1 to o2 see rows scaled to unit length; so do m and the
 // challengers, unless a schema says which features are numbers (algos.Env.Scaled).
 //
 // # From scores to a probability

@@ -66,6 +66,7 @@ func (l *Learner) newExperts() []entry {
 	for _, i := range [...]int{growing, k64, k256, k2048} {
 		list = append(list, entry{names[i], &kernelExpert{panel: l.panel, at: i}, false})
 	}
+	list = append(list, entry{"uncut", &kernelExpert{panel: l.panel, at: uncut, m: list[0].expert.(*kernelExpert)}, false})
 	for i := l1; i < numExperts; i++ {
 		list = append(list, entry{names[i], &linearExpert{p: l.panel, at: i - l1, form: formOf(i)}, i == l01 || i == a1})
 	}
@@ -93,13 +94,23 @@ func (unbatched) step(context.Context, uint64) error { return nil }
 type kernelExpert struct {
 	*panel
 	at     int
-	scores []float64 // by example of the batch; empty if there are none
+	m      *kernelExpert // of expert uncut: expert m
+	scores []float64     // by example of the batch; empty if there are none
 	vecs   []stream.Vec
+}
+
+// alias reports whether the expert is uncut, of one of several classes, and m stands in for it:
+// experts have scores for all classes or for none, but not every class has been cut.
+func (e *kernelExpert) alias() bool {
+	return e.m != nil && e.env.Against > 2 && e.kernels[e.at] == nil
 }
 
 func (e *kernelExpert) begin(batch []input, fresh bool) {
 	e.scores, e.vecs = e.scores[:0], e.vecs[:0]
 	m := e.kernels[e.at]
+	if e.alias() {
+		e.scores = append(e.scores, e.m.scores...)
+	}
 	if m == nil {
 		return
 	}

@@ -24,8 +24,8 @@ type panel struct {
 
 	detector *compare.Detector
 	sizes    *sizes
-	held     [1 + k2048]int            // size limit of each kernel learner; 0: none
-	kernels  [1 + k2048]*kernelLearner // nil: not started; a challenger starts when the growing one has more examples than it
+	held     [1 + uncut]int            // size limit of each kernel learner; 0: none
+	kernels  [1 + uncut]*kernelLearner // nil: not started; a challenger starts when the growing one has more examples than it
 	inputs   inputs
 	linear   [numExperts - l1]linearLearner
 	fourier  *fourier // nil: not started, or never needed
@@ -197,7 +197,7 @@ func (l *panel) widen() {
 
 // newKernelLearner returns kernel learner e, untrained.
 func (l *panel) newKernelLearner(e int) *kernelLearner {
-	return &kernelLearner{sizes: l.sizes, window: l.held[e], target: target{number: l.env.Task == algos.Regress}, growing: e == growing}
+	return &kernelLearner{sizes: l.sizes, window: l.held[e], target: target{number: l.env.Task == algos.Regress}, growing: e == growing || e == uncut}
 }
 
 // begin starts the growing SVM on the n newest examples.
@@ -266,6 +266,12 @@ func (l *panel) maintain(ctx context.Context) error {
 		}
 	}
 	cuts, _ := l.detector.ChangePoints()
+	if seen, whole := l.detector.Seen(), uint64(l.sizes.whole); cuts > 0 && seen >= whole && seen < whole+tick && l.env.Task != algos.Regress {
+		l.kernels[uncut] = l.newKernelLearner(uncut)
+		if err := l.choose(ctx, l.kernels[uncut], l.sizes.whole); err != nil {
+			return err
+		}
+	}
 	for _, m := range l.kernels {
 		if m == nil || !m.due(cuts > 0) {
 			continue
@@ -286,7 +292,11 @@ func (l *panel) maintain(ctx context.Context) error {
 // challenger's options.
 func (l *panel) cut(c compare.ChangePoint, by int) {
 	old := l.kernels[growing]
-	l.evals += old.evals()
+	if old.tuned >= l.sizes.whole && l.env.Task != algos.Regress { // the first cut
+		l.kernels[uncut] = old
+	} else {
+		l.evals += old.evals()
+	}
 	m := l.kernels[k64+by].with(l.held[growing], l.detector.Newest(c.To), old.small)
 	m.tuned, m.since, m.growing = m.rows, 0, true
 	l.kernels[growing] = m
@@ -360,6 +370,9 @@ func (l *panel) fields(f *state.Fields, detector func(*state.Fields), record fun
 	f.Uint64("tuned", &l.tuned)
 	f.Uint64("told", &l.logged)
 	for e := range l.kernels {
+		if e == uncut && l.env.Task == algos.Regress {
+			continue
+		}
 		there := l.kernels[e] != nil
 		f.Bool("machine", &there)
 		if f.Decoding() {

@@ -322,6 +322,13 @@ func (p *published) learn(scores [][]score, late outputs, y int, weight float64)
 	}
 }
 
+// hopeless reports whether an expert at age loses a quarter or more of what the best one gains over
+// the class rates.
+func (p *published) hopeless(name string) bool {
+	least, rates := slices.Min(p.losses), p.losses[p.names["base"]]
+	return p.losses[p.names[name]]-least > (rates-least)/4
+}
+
 // expertOf returns the expert that a rule follows; -1 if it is not a single expert.
 func (p *published) expertOf(rule int) int {
 	if e, ok := p.names[ruleExperts[rule]]; ok {

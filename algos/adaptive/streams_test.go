@@ -488,3 +488,60 @@ func FuzzState(f *testing.F) {
 		algostest.Bytes(t, l.Model())
 	})
 }
+
+// TestUncut: after a change, expert uncut goes on with all examples, m with the newest. If the change
+// comes early, uncut starts later, on those kept. It ends where old examples mislead, but not as one
+// of several classes.
+func TestUncut(t *testing.T) {
+	for name, tt := range map[string]struct {
+		from, to   int // examples whose labels are inverted
+		classes    int
+		start, end int // examples that uncut has learned from at first, and in the end
+	}{
+		"late":            {300, 700, 0, 0, 0}, // starts at the cut
+		"early":           {60, 160, 0, short.whole, 0},
+		"several classes": {300, 700, 3, 0, 700},
+	} {
+		r := rand.New(rand.NewPCG(4, 4))
+		l, err := newSized(algos.Env{Seed: 1, PublishEvery: 50, Classes: tt.classes, Log: slog.New(slog.DiscardHandler)}, options{Panel: "auto"}, &short)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, _ := l.(*Learner)
+		if c, ok := l.(*classes); ok {
+			h = c.heads[1]
+		}
+		rows := func() int {
+			if u := h.kernels[uncut]; u != nil {
+				return u.rows
+			}
+			return 0
+		}
+		start := 0
+		for i := range 700 {
+			x := &stream.Example{Seq: uint64(i + 1), Labelled: true, X: stream.Vec{Val: []float32{float32(r.NormFloat64()), float32(r.NormFloat64())}}}
+			switch positive := x.X.Val[0] > 0 != (i >= tt.from && i < tt.to); {
+			case tt.classes > 0 && x.X.Val[1] > 1:
+				x.Y = 2
+			case positive:
+				x.Y = 1
+			case tt.classes == 0:
+				x.Y = -1
+			}
+			if _, _, err := l.(algos.Sequential).Follow(t.Context(), make([]float64, max(1, tt.classes)), []*stream.Example{x}); err != nil {
+				t.Fatal(err)
+			}
+			if n := rows(); start == 0 && n > 0 {
+				if start = n; n != i+1 || tt.start > 0 && n != tt.start || i < tt.from {
+					t.Errorf("%s: uncut has learned from %d examples at example %d", name, n, i+1)
+				}
+				if m := h.kernels[growing].rows; m > n/2 {
+					t.Errorf("%s: m has learned from %d examples at example %d", name, m, i+1)
+				}
+			}
+		}
+		if end := rows(); start == 0 || end != tt.end {
+			t.Errorf("%s: uncut has learned from %d examples at first, from %d in the end", name, start, end)
+		}
+	}
+}

@@ -15,6 +15,10 @@ func (l *Learner) ensemble() (m *ensemble, place []int) {
 		m.limits = new(limits)
 	}
 	for _, e := range l.experts {
+		if k, ok := e.expert.(*kernelExpert); ok && k.alias() {
+			place = append(place, place[growing])
+			continue
+		}
 		f := e.function()
 		if f == nil {
 			place = append(place, -1)
@@ -117,6 +121,10 @@ func (l *Learner) endBatch() error {
 		return nil
 	}
 	l.published.startVersion(examples, c, l.calibrators, l.stack, l.shares.weights(), l.center(l.rate()), l.place)
+	if m := l.kernels[uncut]; m != nil && l.published.hopeless("uncut") {
+		l.evals += m.evals()
+		l.kernels[uncut] = nil
+	}
 	return nil
 }
 
