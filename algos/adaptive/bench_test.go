@@ -84,7 +84,7 @@ func BenchmarkParts(b *testing.B) {
 	}
 	part("l1 l01 a3 a1", linear(l1, r1))
 	part("r1", linear(r1, numExperts))
-	for _, e := range l.experts[numExperts-1:] {
+	for _, e := range l.experts[numExperts:] {
 		in := make([]input, tick)
 		each(e.name, func(xs []*stream.Example) {
 			for i, x := range xs {

@@ -107,7 +107,6 @@ type published struct {
 	losses      []float64       // log loss of each expert at age, discounted
 	shrink      shrinker        // effect of age on the log odds for the next example
 	rules       judged          // discounted losses of the rules, and losses of the caps in full
-	weight      float64         // examples behind the rules' losses, discounted
 	gap         float64         // sum of the mixability gaps of the caps' Hedge
 
 	// The latest version.
@@ -406,7 +405,6 @@ func (p *published) endVersion() {
 		}
 		p.rules[r] = float64(keep*p.rules[r]) + loss
 	}
-	p.weight = float64(keep*p.weight) + n
 	p.sums, p.count = judged{}, 0
 }
 
@@ -539,7 +537,6 @@ func (p *published) fields(f *state.Fields) {
 	f.Float64s("losses", &p.losses)
 	rules := p.rules[:]
 	f.Float64s("rules", &rules)
-	f.Float64("weight", &p.weight)
 	f.Float64("gap", &p.gap)
 	f.Uint64("versions", &p.versions)
 	f.Uint64("next", &p.next)
@@ -591,7 +588,7 @@ func (p *published) check(sums int) error {
 	if sums != numJudged || len(p.mix) != numJudged || len(p.center) != len(p.x) || p.look <= p.began || !(p.gap >= 0) {
 		return fmt.Errorf("%d sums, of %d classes, from %d to %d", sums, len(p.center), p.began, p.next)
 	}
-	lists := [][]float64{p.losses, p.rules[:], p.sums[:], p.mix, p.center, {p.count, p.weight, p.gap}}
+	lists := [][]float64{p.losses, p.rules[:], p.sums[:], p.mix, p.center, {p.count, p.gap}}
 	for _, w := range p.proposals {
 		if len(w) != len(p.experts)+1 {
 			return fmt.Errorf("%d weights for %d experts", len(w), len(p.experts))

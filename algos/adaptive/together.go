@@ -24,7 +24,7 @@ func together(m algos.Model) algos.Model {
 		if all.inputs == nil {
 			all.inputs, all.seed = e.inputs, e.seed
 		}
-		if e.seed != all.seed || !equalStates(e.inputs.fields, all.inputs.fields) {
+		if e.seed != all.seed || e.inputs != all.inputs && !equalStates(e.inputs.fields, all.inputs.fields) {
 			continue
 		}
 		e.inputs = all.inputs
@@ -35,7 +35,7 @@ func together(m algos.Model) algos.Model {
 		knots := func(s *splines) func(f *state.Fields) {
 			return func(f *state.Fields) { splineFields(f, &s, e.inputs) }
 		}
-		if e.splines != nil && equalStates(knots(e.splines), knots(all.splines)) {
+		if e.splines != nil && e.splines != all.splines && equalStates(knots(e.splines), knots(all.splines)) {
 			e.splines = all.splines
 		}
 		near, first := e.near, all.near

@@ -384,6 +384,9 @@ func (b *Basis) Fields(f *state.Fields) {
 
 // Equal reports whether b and o have the same kernel, layout and points.
 func (b *Basis) Equal(o *Basis) bool {
+	if b == o {
+		return true
+	}
 	same := b.Func == o.Func && b.Sparse() == o.Sparse() && b.Len() == o.Len() && b.Dim() == o.Dim()
 	var x, y stream.Vec
 	for i := 0; same && i < b.Len(); i++ {
