@@ -531,6 +531,16 @@ func TestUncut(t *testing.T) {
 			if _, _, err := l.(algos.Sequential).Follow(t.Context(), make([]float64, max(1, tt.classes)), []*stream.Example{x}); err != nil {
 				t.Fatal(err)
 			}
+			if _, place := h.ensemble(); rows() == 0 && i == 250 { // uncut is missing, or m stands in
+				e := slices.IndexFunc(h.experts, func(e entry) bool { return e.name == "uncut" })
+				at, s := -1, score{}
+				if tt.classes > 0 {
+					at, s = place[growing], h.scores[0][growing]
+				}
+				if place[e] != at || h.scores[0][e] != s {
+					t.Errorf("%s: member %d with score %v, want %d, %v", name, place[e], h.scores[0][e], at, s)
+				}
+			}
 			if n := rows(); start == 0 && n > 0 {
 				if start = n; n != i+1 || tt.start > 0 && n != tt.start || i < tt.from {
 					t.Errorf("%s: uncut has learned from %d examples at example %d", name, n, i+1)

@@ -98,6 +98,26 @@ def test_damaged_models(golden: Path, tmp_path: Path) -> None:
         streamsvm.load(b"PK\3\4" + bytes(100))
 
 
+def test_class_without_its_points(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points that another class of the model has are missing if a class is read alone."""
+    lent: list[bytes] = []
+    real = _forms._read
+
+    def read(learner: str, data: bytes) -> _forms.Form:
+        form = real(learner, data)
+        if isinstance(form, _forms.Ensemble) and form.near and form.near.missing:
+            lent.append(data)
+        return form
+
+    monkeypatch.setattr(_forms, "_read", read)
+    for name in golden.glob("*.ssm"):
+        streamsvm.load(name)
+    assert lent
+    for data in list(lent):
+        with pytest.raises(FormatError, match="points: they are missing"):
+            _forms.read("adaptive", data)
+
+
 def test_reader() -> None:
     """Chunks, deltas, epochs and versions as docs/formats/model-topic.md says."""
     one, two, three = wire.predictor(1), wire.predictor(2), wire.predictor(3)
