@@ -142,7 +142,7 @@ func (c *Detector) Fields(f *state.Fields) { c.FieldsBeside(f, nil) }
 // newest examples differ in labels only, just these are encoded.
 func (c *Detector) FieldsBeside(f *state.Fields, other *Detector) {
 	keep := c.Newest(c.size)
-	if other != nil && (f.Next("labels") || columns.Alike(keep, other.Newest(c.size))) {
+	if other != nil && (f.Next("labels") || !f.Decoding() && columns.Alike(keep, other.Newest(c.size))) {
 		columns.Labels(f, "labels", &keep, other.Newest(c.size))
 	} else {
 		columns.Examples(f, "newest", &keep)

@@ -240,8 +240,11 @@ func TestClassesHoldExamplesOnce(t *testing.T) {
 	if less := len(each) - len(once); less < 2*4*dim*(n+n+500) {
 		t.Errorf("%d bytes instead of %d", len(once), len(each))
 	}
-	for _, data := range [][]byte{each, once} {
-		if l, err = Spec.New(env, nil); err == nil {
+	for i, data := range [][]byte{each, each, once, once} {
+		if i%2 == 0 { // then into one that is in use
+			l, err = Spec.New(env, nil)
+		}
+		if err == nil {
 			err = l.UnmarshalBinary(data)
 		}
 		if err != nil {
