@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -179,8 +180,8 @@ func (o *copying) record(ctx context.Context, c *cli.Call) error {
 	if len(o.topics) == 0 {
 		return c.Bad("topic", errors.New("no topic is given: --topic is where to write the files, --topics what to save to a recording"))
 	}
-	if len(c.Args) > 1 {
-		return cli.Failf(cli.Usage, "copy from --topics takes one FILE%s, got %d", fileio.RecordingExt, len(c.Args))
+	if len(c.Args) > 1 || filepath.Ext(c.Args[0]) != fileio.RecordingExt {
+		return cli.Failf(cli.Usage, "with --topics, copy reads topics and writes one new FILE%s, got %s; --topic sends files to a topic", fileio.RecordingExt, strings.Join(c.Args, " "))
 	}
 	cfg, err := o.config(c)
 	if err != nil {

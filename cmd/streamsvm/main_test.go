@@ -243,6 +243,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"train", "--topics", "a", "--model-topic", "m"}, cli.Usage, "--checkpoint: model-topic needs it"},
 		{[]string{"train", "--topics", "a", "--start", "soon"}, cli.Usage, "not earliest"},
 		{[]string{"copy", good}, cli.Usage, "--topic: no topic"},
+		{[]string{"copy", good, "--topics", "t"}, cli.Usage, "one new FILE.ssr, got "},
 		{[]string{"model", "rollback", "--model-topic", "m", "--brokers", "127.0.0.1:1"}, cli.Unavailable, "for 1ms: kafka: broker 127.0.0.1:1: connect: nothing listens there (connection refused): check the port"},
 		{[]string{"copy", good, "--topic", "t", "--brokers", "127.0.0.1:1"}, cli.Unavailable, "127.0.0.1:1"},
 		{[]string{"copy", good, "--topic", "t", "--sasl-mechanism", "plain", "--sasl-password-file", filepath.Join(dir, "none")}, cli.Usage, "sasl-password-file"},
