@@ -46,7 +46,7 @@ type sizes struct {
 
 var standard = sizes{
 	first: 64, large: 2048, whole: 4000, settled: 16384, held: 2048, windows: [...]int{64, 256, 1024, 2048},
-	features: [...]int{512, 4000}, dsg: map[string]string{"features": "2048"},
+	features: [...]int{512, 4000}, dsg: map[string]string{"features": "1536"},
 }
 
 // The weights for the next example follow the stream closely.

@@ -198,22 +198,15 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 		}
 		l.dim = max(l.dim, x.X.Dim())
 		l.inputs.observe(x.X)
-		if starts = l.fourier == nil && !l.inputs.wide && l.opt.Panel != "small" && l.detector.Seen()+uint64(i)+1 >= uint64(l.sizes.first) && l.dim > 0; starts {
+		if starts = l.fourier == nil && !l.inputs.wide && l.detector.Seen()+uint64(i)+1 >= uint64(l.sizes.first) && l.dim > 0; starts {
 			break
 		}
 	}
-	if l.fourier != nil {
-		zs := make([]stream.Vec, len(l.batch))
-		for i := range zs {
-			zs[i] = l.batch[i].z
-		}
-		if l.numbers != nil {
-			l.phis = nil
-		}
-		for i, phi := range l.fourier.ofAll(l.phis, zs...) {
-			l.batch[i].phi = phi
-			l.phis = phi.Val[:0]
-		}
+	if l.numbers != nil {
+		l.phis = nil
+	}
+	if slices.ContainsFunc(l.batch, func(in input) bool { return in.phi.Val == nil }) {
+		l.setPhis(&l.phis, l.batch)
 	}
 	if slices.ContainsFunc(l.batch, func(in input) bool { return in.hat.Val == nil }) {
 		l.setHats(&l.hats, &l.inputs, l.batch, xs)
@@ -222,6 +215,22 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 		l.fourier = newFourier(l.dim, l.env.Seed)
 	}
 	return widens
+}
+
+// setPhis sets the random features of a batch in the memory of room.
+func (l *Learner) setPhis(room *[]float32, batch []input) {
+	if l.fourier == nil {
+		return
+	}
+	zs := make([]stream.Vec, len(batch))
+	for i := range zs {
+		zs[i] = batch[i].z
+	}
+	for i, phi := range l.fourier.ofAll(*room, zs...) {
+		if batch[i].phi = phi; i == 0 {
+			*room = phi.Val[:0]
+		}
+	}
 }
 
 // setHats sets the splines of a batch, which begins xs, in the memory of room.

@@ -13,6 +13,7 @@ type common struct {
 	inputs inputs     // after the batch
 	near   neighbours // likewise, without labels
 	search search
+	phis   []float32  // memory of the random features
 	hats   stream.Vec // memory of the splines
 	of     *ensemble  // the version whose inputs are in aged; nil: none
 	aged   *inputBatch
@@ -52,6 +53,7 @@ func (c *common) prepare(h *Learner, xs []*stream.Example) error {
 		}
 		part = part[n:]
 	}
+	h.setPhis(&c.phis, c.batch)
 	h.setHats(&c.hats, &c.inputs, c.batch, xs)
 	if c.of != nil {
 		some, _ := h.shared.judges(xs, seen)

@@ -66,7 +66,7 @@
 //
 // # More than two classes
 //
-// Each class has one-vs-rest experts (small panel). They are calibrated together, by the
+// Each class has one-vs-rest experts, without dsg and k2048. They are calibrated together, by the
 // softmax of their log odds, and all classes share the weights w (classes). There is no fixed
 // share, and weights of examples do change probabilities.
 //
@@ -80,9 +80,10 @@
 // rules propose weights: the stack for the next example, fixed share, the best expert, a stack
 // learned at age, and, without the effect of age, the mean of the slow experts and three single
 // experts. Proposals are frozen with each version, judged by the log loss during its life, and
-// mixed by a Hedge that counts a version as 250 examples. The distance from the class rates is
-// capped, by caps that are weighted in the same way over all versions so far, so that in the long
-// run published versions are no worse than those rates; the first few versions stay close to them.
+// mixed by a Hedge that counts a version as 250 examples, and the first 50 in proportion to their
+// number. The distance from the class rates is capped, by caps that are weighted in the same way
+// over all versions so far, each counting alike, so that in the long run published versions are no
+// worse than those rates; the first few versions stay close to them.
 // All rules but fixed share are linear in L, so the model stays small (ensemble). Experts that
 // hardly count are left out, and the kernel SVM m is published alone if that costs at most 1 % of
 // the log loss and of the gain over the class rates.

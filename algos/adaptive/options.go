@@ -4,7 +4,7 @@ import "github.com/streamsvm/streamsvm/algos"
 
 // options are the learner's options; the tags say what they mean.
 type options struct {
-	Panel string `opt:"panel" default:"auto" enum:"auto,full,small" doc:"the experts; small: without random features and long windows; auto: small beyond two classes"`
+	Panel string `opt:"panel" default:"auto" enum:"auto,full,small" doc:"the experts; small: without dsg and k2048; auto: small beyond two classes"`
 	Loss  string `opt:"loss" default:"squared" enum:"squared,absolute" doc:"of a regression"`
 }
 

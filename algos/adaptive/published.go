@@ -19,7 +19,7 @@ import (
 //
 // Several rules propose weights, which are frozen during the life of a version. A rule's loss
 // is the log loss of its frozen weights, as a subscriber would have seen it. A Hedge mixes
-// the rules and counts all versions equally.
+// the rules. Later versions count more.
 //
 // Experts start at different times. While a version lacks an expert, the expert is charged the
 // loss of the leader, and the rule that follows it has no weight and is charged the mean loss
@@ -33,7 +33,7 @@ const (
 	ageSpread   = .01   // prior variance of the stack's weights
 	lossKeep    = .9999 // discount of an expert's losses, per example
 	poolRate    = .03   // learning rate of the Hedge over rules
-	poolKeep    = .98   // discount of the rules' losses, per version
+	poolKeep    = .98   // discount of the rules' losses, per version; see endVersion
 	doublingFor = .5    // discount while intervals still double: short lives say little about longer ones
 	aloneMost   = .01   // the growing SVM is published alone if that costs at most this share of the best rule's loss, and of its gain over the class rates
 	aloneAfter  = 8     // versions before that is considered
@@ -380,7 +380,9 @@ func (p *published) endVersion() {
 	if p.count == 0 {
 		return
 	}
-	keep, keepCaps := poolKeep, 1.0
+	// The k-th version counts k times as much as the first, until poolKeep forgets more: early
+	// versions say little about those that have seen more.
+	keep, keepCaps := min(poolKeep, 1-1/float64(p.versions)), 1.0
 	if p.next <= p.every {
 		keep, keepCaps = doublingFor, doublingFor
 		for e := range p.losses {

@@ -245,6 +245,28 @@ func TestCapsFollowTheBest(t *testing.T) {
 	}
 }
 
+// The k-th version counts k times as much as the first; from the 50th on, .98 is left of what came
+// before with each version.
+func TestLaterVersionsCountMore(t *testing.T) {
+	for _, versions := range []int{2, 10, 50, 120} {
+		for k := 2; k <= versions; k += versions / 2 {
+			p := newBoard(64).published
+			p.next, p.mix = p.every+1, make([]float64, numJudged)
+			for v := 1; v <= versions; v++ {
+				p.versions, p.count = uint64(v), effective
+				if v == k {
+					p.sums[ruleStack] = effective
+				}
+				p.endVersion()
+			}
+			share := min(float64(k), 50) / min(float64(versions), 50) * math.Pow(poolKeep, float64(max(versions, 50)-max(k, 50)))
+			if got, want := p.rules[ruleStack], effective*share; math.Abs(got-want) > 1e-9*want {
+				t.Errorf("version %d of %d counts %g, want %g", k, versions, got, want)
+			}
+		}
+	}
+}
+
 // What is published is no worse than the rates of the classes in the long run, whatever the
 // stream: labels turn after random lengths, with each version, or with each version that
 // trusts the best expert.

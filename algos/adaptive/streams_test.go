@@ -417,15 +417,16 @@ func TestDenseIsSparse(t *testing.T) {
 	a.compare(t, "written sparse", b)
 }
 
-// TestSmallPanel: the small panel has neither random features nor the largest
-// window, is the same in any blocks, and survives storing.
+// TestSmallPanel: the small panel has neither dsg nor the largest window, is the same in any
+// blocks, and survives storing.
 func TestSmallPanel(t *testing.T) {
 	small := map[string]string{"panel": "small"}
-	xs := jumps(1300)
+	xs := jumps(2400)
 	l := newPanel(t, small)
 	want := followed(t, l, xs, func() int { return 256 })
-	if l.fourier != nil || l.kernels[k1024] != nil || l.kernels[k256] == nil {
-		t.Errorf("random features %v, kernel learners %v", l.fourier != nil, l.kernels)
+	at := slices.IndexFunc(l.experts, func(e entry) bool { return e.name == "dsg" })
+	if dsg := l.experts[at].expert.(*randomFeatures); dsg.l != nil || l.fourier == nil || l.kernels[k2048] != nil || l.kernels[k256] == nil {
+		t.Errorf("dsg %v, random features %v, kernel learners %v", dsg.l != nil, l.fourier != nil, l.kernels)
 	}
 	want.compare(t, "one by one", followed(t, newPanel(t, small), xs, func() int { return 1 }))
 	again := newPanel(t, small)
