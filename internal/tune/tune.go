@@ -276,15 +276,19 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 	if err != nil {
 		return s, err
 	}
-	for _, x := range f.train {
-		// The learner owns the example; the features are only read.
+	// The learner owns the examples; the features are only read.
+	train := make([]*stream.Example, len(f.train))
+	for i, x := range f.train {
 		c := *x
-		if _, err := l.Add(&c); err != nil {
-			continue // the stream refuses it too
-		}
-		if err := algos.StepDue(ctx, l, nil); err != nil {
-			return s, err
-		}
+		train[i] = &c
+	}
+	if q, ok := l.(algos.Sequential); ok {
+		_, _, err = q.Follow(ctx, make([]float64, max(env.Classes, 1)*len(train)), train)
+	} else {
+		_, err = algos.Feed(ctx, l, train...)
+	}
+	if err != nil {
+		return s, err
 	}
 	if _, err := l.Finish(ctx); err != nil {
 		return s, err
