@@ -11,6 +11,7 @@ type arm struct {
 	rho   float64
 	semi  bool      // learns from unlabelled points
 	fold  int       // from 1: the fold whose labels are left out; 0: none
+	class int       // from 1: the class that it tells from the rest; 0: there are two classes
 	w, wl []float64 // wl is the labelled part, the same slice as w if not semi
 	b, bl float64
 	a     []float64 // α by slot
@@ -25,6 +26,17 @@ func newArm(rho float64, semi bool, fold, features int) *arm {
 		a.wl = make([]float64, features)
 	}
 	return a
+}
+
+// sign returns the label of the arm's classifier for the label y.
+func (a *arm) sign(y float64) float64 {
+	switch {
+	case a.class == 0:
+		return y
+	case int(y) == a.class-1:
+		return 1
+	}
+	return -1
 }
 
 // model returns the coefficients and the bias that an arm would serve.

@@ -37,16 +37,17 @@ type average struct {
 	cluster float64 // mean weight of the cluster kernel in the settings
 }
 
-// averaged returns the coefficients and the bias of a supervised model plus the
+// averaged returns the coefficients and the bias of supervised model k plus its
 // difference, and the mean weight of the cluster kernel in the result.
-func (l *Learner) averaged(w []float64, b float64) ([]float64, float64, float64) {
+func (l *Learner) averaged(k int, w []float64, b float64) ([]float64, float64, float64) {
+	v := &l.averages[k]
 	share := 2 - float64(l.labelled)/float64(max(l.tuned, 1))
-	if l.average.w == nil || !(share > 0) {
+	if v.w == nil || !(share > 0) {
 		return w, b, l.cluster.weight
 	}
 	sum := append([]float64(nil), w...)
-	vec.Axpy64(share, l.average.w, sum)
-	return sum, b + float64(share*l.average.b), float64(share*l.average.cluster) + float64((1-share)*l.cluster.weight)
+	vec.Axpy64(share, v.w, sum)
+	return sum, b + float64(share*v.b), float64(share*v.cluster) + float64((1-share)*l.cluster.weight)
 }
 
 // candidate is a setting with its errors in cross-validation.
@@ -101,21 +102,19 @@ func share(all []candidate, unit, t float64) float64 {
 	return gamma
 }
 
-// mean returns the weighted mean of the candidates' models minus the model of the best
-// settings. All are trained on all labels.
-func (g *grid) mean(all []candidate, best settings) average {
-	n, size := len(g.y), g.opt.Features
-	var out average
+// mean returns for each classifier the weighted mean of the candidates' models minus the
+// model of the best settings. All are trained on all labels.
+func (g *grid) mean(all []candidate, best settings) []average {
+	out := make([]average, len(g.signs))
 	members := 0
 	for _, v := range all {
 		if v.share > 0 {
 			members++
 		}
 	}
-	if members < 2 || g.setGamma(best.gamma) != nil {
+	if members < 2 || g.at(best.gamma) != nil {
 		return out
 	}
-	points, steps := make([]float64, n), make([]float64, n) // coefficients of z and of t
 	part := func(v candidate) float64 {
 		if v.c == best.c && v.gamma == best.gamma && v.cluster.weight == best.cluster.weight {
 			return v.share - 1
@@ -123,6 +122,16 @@ func (g *grid) mean(all []candidate, best settings) average {
 		return v.share
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(v candidate) bool { return part(v) == 0 })
+	for k, y := range g.signs {
+		out[k] = g.meanOf(all, part, y)
+	}
+	return out
+}
+
+// meanOf returns the sum of the models of one classifier, with the labels y, times their parts.
+func (g *grid) meanOf(all []candidate, part func(v candidate) float64, y []float64) (out average) {
+	n, size := len(g.y), g.opt.Features
+	points, steps := make([]float64, n), make([]float64, n) // coefficients of z and of t
 	for len(all) > 0 {
 		a, k := all[0].cluster.weight, 1
 		for k < len(all) && all[k].cluster.weight == a {
@@ -132,10 +141,10 @@ func (g *grid) mean(all []candidate, best settings) average {
 		alphas := make([][]float64, k)
 		par.Each(k, func(j int) {
 			alphas[j] = make([]float64, n)
-			g.solve(0, all[j].c, alphas[j], make([]float64, n), averageSweeps, averageTol)
+			g.solve(y, 0, all[j].c, alphas[j], make([]float64, n), averageSweeps, averageTol)
 		})
 		for j, alpha := range alphas {
-			for i, y := range g.y {
+			for i, y := range y {
 				c := float64(part(all[j]) * y * alpha[i])
 				out.b += c
 				points[i] += c / (1 + a)

@@ -55,7 +55,7 @@ func TestAverageMean(t *testing.T) {
 	const n, marks, size, a = 40, 70, 128, 3.
 	xs := algostest.Moons(n+marks, algos.Classify, 4)
 	o := options{shared: shared{Kernel: "rbf", Features: size, Block: 32, Bias: 1, Cache: 16}}
-	g := newGrid(xs[:n], o, 3)
+	g := newGrid(xs[:n], o, 3, 0)
 	g.marks = xs[n:]
 	if err := g.setGamma(2); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAverageMean(t *testing.T) {
 		{settings: settings{gamma: 2, c: 4, cluster: cluster{weight: a}}, share: 0.3},
 		{settings: settings{gamma: 2, c: 0.1, cluster: cluster{weight: a}}},
 	}
-	mean := g.mean(all, all[1].settings)
+	mean := g.mean(all, all[1].settings)[0]
 	if math.Abs(mean.cluster-0.3*a) > 1e-12 {
 		t.Errorf("mean weight of the cluster kernel %g, want %g", mean.cluster, 0.3*a)
 	}
@@ -150,12 +150,12 @@ func TestAverageServed(t *testing.T) {
 	small := map[string]string{"features": "128", "block": "32", "rho": "0"}
 	l := learned(t, Spec, small, algostest.Moons(400, algos.Classify, 5))
 	d := l.solver.(*dual)
-	if l.average.w == nil || l.tuned == 0 {
+	if l.averages[0].w == nil || l.tuned == 0 {
 		t.Fatal("nothing is averaged")
 	}
 	x := stream.Vec{Val: []float32{0.3, 0.2}}
 	alone := (&rffmodel.Model{Feats: l.feats, Coef: d.arms[0].w, Scale: d.norm(), Offset: d.arms[0].b}).Decision(x)
-	adds := (&rffmodel.Model{Feats: l.feats, Coef: l.average.w, Scale: d.norm(), Offset: l.average.b}).Decision(x)
+	adds := (&rffmodel.Model{Feats: l.feats, Coef: l.averages[0].w, Scale: d.norm(), Offset: l.averages[0].b}).Decision(x)
 	for _, c := range []struct{ more, share float64 }{{1, 1}, {1.5, 0.5}, {2, 0}, {5, 0}} {
 		l.labelled = uint64(c.more * float64(l.tuned))
 		share := 2 - float64(l.labelled)/float64(l.tuned) // an odd number does not halve
@@ -168,7 +168,7 @@ func TestAverageServed(t *testing.T) {
 		}
 	}
 	small["average"] = "0"
-	if l := learned(t, Spec, small, algostest.Moons(400, algos.Classify, 5)); l.average.w != nil {
+	if l := learned(t, Spec, small, algostest.Moons(400, algos.Classify, 5)); l.averages[0].w != nil {
 		t.Error("average=0 averages")
 	}
 }

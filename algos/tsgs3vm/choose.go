@@ -117,11 +117,11 @@ func (d *dual) validate(l *Learner) {
 // each class.
 func dealFolds(pool []*stream.Example, folds int) []int {
 	out := make([]int, len(pool))
-	var count [2]int
+	var count []int
 	for i, x := range pool {
-		k := 0
-		if x.Y > 0 {
-			k = 1
+		k := max(int(x.Y), 0) // −1 is class 0
+		for len(count) <= k {
+			count = append(count, 0)
 		}
 		out[i] = count[k]%folds + 1
 		count[k]++

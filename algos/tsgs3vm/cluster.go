@@ -165,7 +165,7 @@ func (c *cluster) smoothed(feats *rff.Features, size int, z []float32, n int) []
 // dropCluster returns to the plain kernel once there are too many labels for another.
 func (l *Learner) dropCluster(fresh int) {
 	if l.cluster.weight > 0 && !l.fewLabels(int(min(l.labelled, 1<<30))+fresh) {
-		l.cluster, l.average = cluster{}, average{}
+		l.cluster, l.averages = cluster{}, make([]average, len(l.averages))
 		l.solver.restart(l, false)
 	}
 }

@@ -62,7 +62,7 @@ type dual struct {
 	sweeps  func() // waits for the step's sweep, which changes arms and cursor; or nil
 }
 
-func newDual(o options) *dual {
+func newDual(o options, classes int) *dual {
 	d := &dual{opt: o}
 	rhos := []float64{defaultRho}
 	switch {
@@ -71,7 +71,12 @@ func newDual(o options) *dual {
 	case !math.IsNaN(o.Rho) || o.Ratio:
 		rhos = []float64{o.Rho}
 	}
-	d.arms = append(d.arms, newArm(0, false, 0, o.Features))
+	if classes == 0 {
+		d.arms = append(d.arms, newArm(0, false, 0, o.Features))
+	}
+	for range classes {
+		d.addClass()
+	}
 	for _, rho := range rhos {
 		d.arms = append(d.arms, newArm(rho, true, 0, o.Features))
 	}
@@ -79,6 +84,14 @@ func newDual(o options) *dual {
 		d.serve = len(d.arms) / 2
 	}
 	return d
+}
+
+// addClass adds an arm for the next class.
+func (d *dual) addClass() *arm {
+	a := newArm(0, false, 0, d.opt.Features)
+	d.arms = append(d.arms, a)
+	a.class = len(d.arms)
+	return a
 }
 
 // norm converts products of cosines to kernel values.
@@ -159,14 +172,14 @@ func (d *dual) takeLabelled(l *Learner, draw *samplers.Draw) {
 		d.scored.mu.Unlock()
 	}
 	if len(fresh) > 0 {
-		l.hinge = loss / float64(len(fresh))
+		l.hinge = loss / float64(len(fresh)*len(l.averages))
 	}
 }
 
 // learn does the first step on each of the labelled examples xs. z are their
 // features, m their contributions to w, q their k(x,x), slots their slots in the
 // sample, and old the previous examples in these slots. It scores the models of all
-// arms on each example before they learn it, and returns the loss of the first arm.
+// arms on each example before they learn it, and returns the losses of the supervised ones.
 func (d *dual) learn(l *Learner, xs []*stream.Example, slots []int, old []*stream.Example, z, m []float32, q []float64) (loss float64) {
 	c, n := d.box(l), len(xs)
 	gone, said := make([][]float32, n), make([]float64, n*len(d.arms))
@@ -186,16 +199,19 @@ func (d *dual) learn(l *Learner, xs []*stream.Example, slots []int, old []*strea
 				said[(first+k)*n+r] = d.predict(a, z)
 			}
 			for _, a := range arms {
-				d.learnOne(a, x.Y, slots[r], old[r], gone[r], z, m, q[r], c)
+				d.learnOne(a, a.sign(x.Y), slots[r], old[r], gone[r], z, m, q[r], c)
 			}
 		}
 	})
 	for r, x := range xs {
-		f := said[r]
-		for k, a := range d.arms[1:] {
-			a.score.live.add(said[(1+k)*n+r], f, x.Y)
+		for k, a := range d.arms {
+			f := said[k*n+r]
+			if a.semi {
+				a.score.live.add(f, said[r], x.Y)
+			} else {
+				loss += max(0, 1-float64(a.sign(x.Y)*f))
+			}
 		}
-		loss += max(0, 1-float64(x.Y*f))
 	}
 	return loss
 }
@@ -213,7 +229,7 @@ func (d *dual) learnOne(a *arm, y float64, slot int, old *stream.Example, gone, 
 	case slot == len(a.a):
 		a.a = append(a.a, 0)
 	case gone != nil && a.a[slot] != 0:
-		d.shift(a, -a.a[slot]*old.Y, gone, true)
+		d.shift(a, -a.a[slot]*a.sign(old.Y), gone, true)
 	}
 	a.a[slot] = 0
 	d.relaxAt(a, c, slot, z, m, q, y)
@@ -287,7 +303,7 @@ func (d *dual) sweep(c float64, limit int) float64 {
 		for s := range steps {
 			i := (d.cursor + s) % n
 			for k, a := range arms {
-				worst[first+k] = max(worst[first+k], d.relax(a, d.v[i]*c, i, d.y[i]))
+				worst[first+k] = max(worst[first+k], d.relax(a, d.v[i]*c, i, a.sign(d.y[i])))
 			}
 		}
 	})
@@ -353,25 +369,30 @@ func (d *dual) restart(l *Learner, last bool) {
 		a.b, a.bl = 0, 0
 		for i, alpha := range a.a {
 			a.a[i] = min(alpha, l.Sample()[i].Importance()*c)
-			d.shift(a, a.a[i]*l.Sample()[i].Y, d.m[i], true)
+			d.shift(a, a.a[i]*a.sign(l.Sample()[i].Y), d.m[i], true)
 		}
 	}
-	d.polish(l, restartUpdates)
+	if l.classes == 0 { // otherwise α is nearly optimal
+		d.polish(l, restartUpdates)
+	}
 	if !last { // otherwise finish will replay
 		d.replay(l)
 	}
 }
 
-func (d *dual) view(l *Learner) *rffmodel.Model {
+func (d *dual) view(l *Learner) *rffmodel.Model { return d.viewOf(l, d.serve) }
+
+// viewOf returns the model of an arm.
+func (d *dual) viewOf(l *Learner, arm int) *rffmodel.Model {
 	d.wait()
-	a := d.arms[d.serve]
+	a := d.arms[arm]
 	w, b := a.model()
 	k := l.cluster.weight
-	if d.serve == 0 {
-		w, b, k = l.averaged(w, b)
+	if !a.semi {
+		w, b, k = l.averaged(arm, w, b)
 	}
 	m := &rffmodel.Model{Feats: l.feats, Dim: l.dim, Coef: w, Scale: d.norm(), Offset: float64(d.opt.Bias * b), Rho: a.rho, Cluster: k, Sums: d.scored.sums}
-	if len(d.arms) > 1 {
+	if len(d.arms) > 1 && a.class == 0 {
 		m.Choice = rffmodel.Supervised
 		if d.serve > 0 {
 			m.Choice = rffmodel.Semi

@@ -88,7 +88,7 @@ var Spec = algos.Define(algos.SpecInfo{
 			"serve": "semi", "batch_labelled": "256", "labels": "1000",
 		},
 	},
-}, check, newLearner, rffmodel.Decode)
+}, check, func(e algos.Env, o options) (algos.Learner, error) { return newLearner(e, o) }, rffmodel.Decode)
 
 // DSG registers dsg.
 var DSG = algos.Define(algos.SpecInfo{
@@ -97,13 +97,17 @@ var DSG = algos.Define(algos.SpecInfo{
 	When:    "large labelled streams where a model of fixed size and constant time an example count; scs is more accurate while its support vectors fit",
 	Paper:   "Dai, Xie, He, Liang, Raj, Balcan, Song, Scalable Kernel Methods via Doubly Stochastic Gradients, NIPS 2014",
 	Kind:    algos.Features,
+	Classes: true,
 	Gone:    gone,
 	Presets: map[string]map[string]string{
 		"paper": {"lambda": "0.1", "bias": "0", "tuning": "0", "solver": "sgd", "draw": "fresh", "schedule": "decay", "step": "1"},
 	},
 }, func(d *dsgOptions) error { return check(d.options()) }, func(e algos.Env, d dsgOptions) (algos.Learner, error) {
+	if e.Classes > 2 {
+		return newClasses(e, *d.options())
+	}
 	return newLearner(e, *d.options())
-}, rffmodel.Decode)
+}, rffmodel.DecodeHeads)
 
 // check returns an error for settings that the ranges cannot exclude.
 func check(o *options) error {

@@ -26,7 +26,7 @@ func TestRareClassIsJudgedByOrder(t *testing.T) {
 			}
 			pool = append(pool, x)
 		}
-		g := newGrid(pool, options{shared: shared{}}, 1)
+		g := newGrid(pool, options{shared: shared{}}, 1, 0)
 		if g.ranks != c.ranks {
 			t.Fatalf("1 in %d, weight %g: by order is %t", c.every, c.weight, g.ranks)
 		}

@@ -80,7 +80,8 @@ func (s *scored) fill(feats *rff.Features, size int, xs []stream.Vec, p *rff.Poi
 
 // sums implements Sums of a model and fills the cache. It returns false if the model
 // uses fresh features or the cache is in use elsewhere.
-func (s *scored) sums(m *rffmodel.Model, dst []float64, xs []stream.Vec, p *rff.Points) bool {
+func (s *scored) sums(parts []*rffmodel.Model, dst []float64, xs []stream.Vec, p *rff.Points) bool {
+	m, heads := parts[0], len(parts)
 	if m.Fresh || !s.mu.TryLock() {
 		return false
 	}
@@ -88,11 +89,12 @@ func (s *scored) sums(m *rffmodel.Model, dst []float64, xs []stream.Vec, p *rff.
 	size := len(m.Coef)
 	b := m.Feats.Block()
 	s.fill(m.Feats, size, xs, p)
-	par.Split(len(xs), 1, float64(len(xs)*size)/4, func(from, to int) {
-		for i := from; i < to; i++ {
+	par.Split(len(xs), 1, float64(len(xs)*heads*size)/4, func(from, to int) {
+		for i := from * heads; i < to*heads; i++ {
+			z, w := s.z[i/heads*size:], parts[i%heads].Coef
 			dst[i] = 0
 			for at := 0; at < size; at += b {
-				dst[i] += vec.DotMixed(s.z[i*size+at:][:b], m.Coef[at:at+b])
+				dst[i] += vec.DotMixed(z[at:][:b], w[at:at+b])
 			}
 		}
 	})

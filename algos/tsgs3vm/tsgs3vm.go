@@ -1,6 +1,6 @@
 // Package tsgs3vm learns semi-supervised kernel SVMs, from few labels among many
 // examples, with random Fourier features: tsgs3vm from labelled and unlabelled
-// examples, dsg from the labelled ones alone.
+// examples, dsg from the labelled ones alone, of any number of classes.
 //
 // Options are stable; the package has no other API.
 package tsgs3vm
@@ -34,14 +34,15 @@ import (
 // It is not safe for concurrent use.
 type Learner struct {
 	*samplers.Pools
-	opt  options
-	seed uint64
+	opt     options
+	seed    uint64
+	classes int // 0 if there are two
 
 	gamma, c float64 // the values in use; gamma is 0 until the warm-up is over
 	tuned    int     // number of labels when gamma and c were last chosen
 	surveyed uint64  // number of unlabelled examples seen at that time
 	cluster  cluster
-	average  average
+	averages []average // by classifier
 	feats    *rff.Features
 
 	rng *rng.Source
@@ -79,9 +80,13 @@ type solver interface {
 	gauges(l *Learner) []stream.Measure
 }
 
-func newLearner(env algos.Env, o options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (*Learner, error) {
 	o.Block = min(o.Block, o.Features)
-	opts := samplers.Options{Policy: samplers.Policy(o.Keep), Size: o.Labels, Hold: true, Seed: env.Seed, Every: o.BatchL}
+	several := 0
+	if env.Classes > 2 {
+		several = env.Classes
+	}
+	opts := samplers.Options{Classes: several > 0, Policy: samplers.Policy(o.Keep), Size: o.Labels, Hold: true, Seed: env.Seed, Every: o.BatchL}
 	if math.IsNaN(o.Gamma) {
 		opts.Warmup = kernel.Warmup
 	}
@@ -93,7 +98,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{Pools: pools, opt: o, seed: env.Seed, rng: rng.New(env.Seed, "tsgs3vm.draw"), c: 1}
+	l := &Learner{Pools: pools, opt: o, seed: env.Seed, rng: rng.New(env.Seed, "tsgs3vm.draw"), c: 1, classes: several, averages: make([]average, max(several, 1))}
 	if !math.IsNaN(o.C) {
 		l.c = o.C
 	}
@@ -101,7 +106,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 		l.opt.Temperature = 0
 		l.solver = newSGD(o)
 	} else {
-		l.solver = newDual(o)
+		l.solver = newDual(o, several)
 	}
 	if !math.IsNaN(o.Gamma) {
 		err = l.setGamma(o.Gamma)
@@ -297,7 +302,9 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64("cluster", &l.cluster.weight)
 	f.Float64("spread", &l.cluster.spread)
 	columns.Examples(f, "landmarks", &l.cluster.points)
-	f.Group("average", l.average.fields)
+	for k := range l.averages {
+		f.Group("average", l.averages[k].fields)
+	}
 	f.Binary("rng", l.rng)
 	f.Uint64("step", &l.step)
 	f.Int("dim", &l.dim)
@@ -331,8 +338,10 @@ func (l *Learner) check(f *state.Fields) {
 	if k := l.cluster; !(k.weight >= 0 && finite(k.weight)) || k.weight > 0 && (!(k.spread > 0 && finite(k.spread)) || len(k.points) == 0) {
 		f.Fail("cluster", fmt.Errorf("weight %g, spread %g, %d landmarks", k.weight, k.spread, len(k.points)))
 	}
-	if n := len(l.average.w); n != 0 && n != l.opt.Features {
-		f.Fail("average", fmt.Errorf("%d coefficients of %d features", n, l.opt.Features))
+	for _, v := range l.averages {
+		if n := len(v.w); n != 0 && n != l.opt.Features {
+			f.Fail("average", fmt.Errorf("%d coefficients of %d features", n, l.opt.Features))
+		}
 	}
 	l.feats = nil
 	if l.gamma != 0 {

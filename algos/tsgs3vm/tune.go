@@ -2,7 +2,9 @@ package tsgs3vm
 
 import (
 	"math"
+	"slices"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/rff"
@@ -58,7 +60,7 @@ func (l *Learner) tune(last bool) {
 	before := l.tuned
 	l.tuned, l.surveyed = n, l.unlab+l.Skipped()
 	pool := l.Sample()
-	g := newGrid(pool, l.opt, l.seed)
+	g := newGrid(pool, l.opt, l.seed, l.classes)
 	if g == nil {
 		return
 	}
@@ -105,7 +107,12 @@ func (l *Learner) tune(last bool) {
 			return
 		}
 	}
-	l.cluster, l.average = best.cluster, mean
+	l.cluster, l.averages = best.cluster, mean
+	if l.classes > 0 && g.at(best.gamma) == nil {
+		for k, alpha := range g.fit(best.c) {
+			copy(d.arms[k].a, alpha)
+		}
+	}
 	l.solver.restart(l, last)
 }
 
@@ -113,16 +120,18 @@ func (l *Learner) tune(last bool) {
 // computed from the random features, not with the kernel that they approximate: a large
 // weight also fits the noise of the features, and the choice should account for that.
 type grid struct {
-	xs   []stream.Vec
-	opt  options
-	seed uint64
-	y    []float64
-	v    weight.List
-	fold []int
+	xs    []stream.Vec
+	opt   options
+	seed  uint64
+	y     []float64
+	signs [][]float64 // labels, ±1, by classifier: y itself if there are two classes
+	v     weight.List
+	fold  []int
 
 	ranks bool    // settings are judged by their ranking of the examples, not by errors
 	count float64 // number of examples that can be wrong
 
+	gamma       float64 // of the kernel values
 	near, nearC float64 // try only this gamma, this c, and their neighbours; 0: all
 
 	rows *vec.Panels // of a band
@@ -143,21 +152,30 @@ type settings struct {
 	cluster  cluster
 }
 
-// newGrid returns nil if a class has too few labels.
-func newGrid(pool []*stream.Example, o options, seed uint64) *grid {
+// newGrid returns nil if only one class has more than one label. classes is 0 for two.
+func newGrid(pool []*stream.Example, o options, seed uint64, classes int) *grid {
 	g := &grid{xs: samplers.Vecs(pool), opt: o, seed: seed, fold: dealFolds(pool, tuneFolds), v: weight.Of(pool)}
-	positive := 0
+	counts := make([]int, max(classes, 2))
 	for _, x := range pool {
 		g.y = append(g.y, x.Y)
-		if x.Y > 0 {
-			positive++
+		counts[max(int(x.Y), 0)]++ // −1 is class 0
+	}
+	g.signs = [][]float64{g.y}
+	if g.count = float64(len(pool)); classes > 0 {
+		g.signs = make([][]float64, classes)
+		for k := range g.signs {
+			a := arm{class: k + 1}
+			for _, y := range g.y {
+				g.signs[k] = append(g.signs[k], a.sign(y))
+			}
 		}
 	}
-	rare := min(positive, len(pool)-positive)
+	slices.Sort(counts)
+	rare := counts[len(counts)-2]
 	if rare < 2 {
 		return nil
 	}
-	if g.count = float64(len(pool)); g.v != nil && rarely*rare < len(pool) {
+	if classes == 0 && g.v != nil && rarely*rare < len(pool) {
 		g.ranks, g.count = true, float64(rare)
 	}
 	return g
@@ -209,6 +227,14 @@ func (z *bands) row(i, size int) []float32 {
 	return (*z)[i/band][i%band*size:][:size:size]
 }
 
+// at computes the kernel values for a gamma unless they are there.
+func (g *grid) at(gamma float64) error {
+	if g.gamma == gamma {
+		return nil
+	}
+	return g.setGamma(gamma)
+}
+
 // setGamma computes the kernel values for a gamma.
 func (g *grid) setGamma(gamma float64) error {
 	m, size := g.opt.Block, g.opt.Features
@@ -216,6 +242,7 @@ func (g *grid) setGamma(gamma float64) error {
 	if err != nil {
 		return err
 	}
+	g.gamma = gamma
 	n := len(g.xs)
 	if g.rows == nil {
 		g.z.row(n-1, size)
@@ -293,8 +320,8 @@ func (g *grid) weigh(a float64) {
 // breaks ties. With a rare class, ranking errors count instead: a model that never
 // predicts the class makes few errors. With averaging, gamma is taken from the
 // heaviest group of settings, and search also returns their average.
-func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
-	n := len(g.y)
+func (g *grid) search(gammas, cs, weights []float64) (settings, []average) {
+	n, none := len(g.y), make([]average, len(g.signs))
 	var all []candidate
 	least := math.Inf(1)
 	from, to := around(gammas, g.near)
@@ -314,17 +341,23 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 			for j := fromC; j < toC; j++ {
 				all = append(all, candidate{settings: settings{gamma, cs[j], k}, far: place(i, len(gammas)) + place(j, len(cs))})
 			}
-			out := make([]float64, tuneFolds*n*(toC-fromC)) // decisions, by fold and c
-			par.Each(tuneFolds, func(f int) {
+			heads, size := len(g.signs), toC-fromC
+			out := make([]float64, size*n*heads) // held-out decisions, by c, point and classifier
+			par.Each(tuneFolds*heads, func(i int) {
+				fold, h := i/heads+1, i%heads
 				alpha, s := make([]float64, n), make([]float64, n)
 				for j, c := range cs[fromC:toC] {
-					g.solve(f+1, c, alpha, s, tuneSweeps, tuneTol)
-					copy(out[(f*(toC-fromC)+j)*n:], s)
+					g.solve(g.signs[h], fold, c, alpha, s, tuneSweeps, tuneTol)
+					for k, f := range g.fold {
+						if f == fold {
+							out[(j*n+k)*heads+h] = s[k]
+						}
+					}
 				}
 			})
 			for fold := 1; fold <= tuneFolds; fold++ {
 				for j := range cs[fromC:toC] {
-					s := out[((fold-1)*(toC-fromC)+j)*n:][:n]
+					s := out[j*n*heads:][:n*heads]
 					v := &all[at+j]
 					if g.ranks {
 						v.wrong += g.disorder(fold, s)
@@ -333,10 +366,13 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 						if f != fold {
 							continue
 						}
-						if !g.ranks && (s[k] >= 0) != (g.y[k] > 0) {
+						s := s[k*heads:][:heads]
+						if !g.ranks && !g.right(k, s) {
 							v.wrong += g.v.At(k)
 						}
-						v.loss += float64(g.v.At(k) * max(0, 1-float64(g.y[k]*s[k])))
+						for h, f := range s {
+							v.loss += float64(g.v.At(k) * max(0, 1-float64(g.signs[h][k]*f)))
+						}
 					}
 				}
 			}
@@ -346,7 +382,7 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 		}
 	}
 	if len(all) == 0 {
-		return settings{gamma: gammas[0], c: cs[0]}, average{}
+		return settings{gamma: gammas[0], c: cs[0]}, none
 	}
 	p := (least + 1) / (g.count + 2)
 	unit := math.Sqrt(p * (1 - p) * g.count)
@@ -365,9 +401,17 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 		}
 	}
 	if gamma == 0 {
-		return all[best].settings, average{}
+		return all[best].settings, none
 	}
 	return all[best].settings, g.mean(all, all[best].settings)
+}
+
+// right reports whether the decisions s of the classifiers predict the label of point k.
+func (g *grid) right(k int, s []float64) bool {
+	if len(s) == 1 {
+		return (s[0] >= 0) == (g.y[k] > 0)
+	}
+	return algos.Largest(s) == int(g.y[k])
 }
 
 // around returns the range of indices of the value nearest to last, as a ratio, and
@@ -395,13 +439,24 @@ func place(i, n int) float64 {
 	return float64(d * d)
 }
 
-// solve fits the points outside a fold, or all points if fold is 0. It starts from the
-// α in a, with s = Kαy.
-func (g *grid) solve(fold int, c float64, a, s []float64, sweeps int, tol float64) {
+// fit returns each classifier's optimum for the plain kernel and a given c on all points.
+func (g *grid) fit(c float64) [][]float64 {
+	g.weigh(0)
+	alphas := make([][]float64, len(g.signs))
+	par.Each(len(alphas), func(h int) {
+		alphas[h] = make([]float64, len(g.y))
+		g.solve(g.signs[h], 0, c, alphas[h], make([]float64, len(g.y)), averageSweeps, polishTol)
+	})
+	return alphas
+}
+
+// solve fits the points outside a fold with labels ys, or all points if fold is 0. It starts
+// from the α in a, with s = Kαy.
+func (g *grid) solve(ys []float64, fold int, c float64, a, s []float64, sweeps int, tol float64) {
 	n := len(g.y)
 	for range sweeps {
 		worst := 0.0
-		for i, y := range g.y {
+		for i, y := range ys {
 			if g.fold[i] == fold {
 				continue
 			}

@@ -34,6 +34,7 @@ var golden = map[string]string{
 	// With five classes, one of which is found.
 	"adaptive/5": "30828d6f6fe86f51",
 	"scs/5":      "7cce33a3fc347c60",
+	"dsg/5":      "c9c56a59e3fcea70",
 	"online/5":   "77fcfe8fa2e73e2d",
 }
 

@@ -11,15 +11,17 @@ import (
 type heads struct {
 	algos.Scorer
 	parts []*Model
+	blank bool // the learner has not taken a step
 }
 
-// NewHeads returns a model of several classes whose parts have the same features.
-func NewHeads(parts []*Model) algos.Scorer {
-	list := make([]algos.Model, len(parts))
+// NewHeads returns a model of several classes whose parts have the same features. blank says
+// that the learner has not taken a step.
+func NewHeads(parts []*Model, blank bool) algos.Scorer {
+	list, blanks := make([]algos.Model, len(parts)), make([]bool, len(parts))
 	for k, p := range parts {
-		list[k] = p
+		list[k], blanks[k] = p, blank
 	}
-	return &heads{ovr.NewModel(list, make([]bool, len(parts))), parts}
+	return &heads{ovr.NewModel(list, blanks), parts, blank}
 }
 
 // Parts makes ovr.Parts work.
@@ -30,26 +32,23 @@ func (m *heads) Parts() (parts []algos.Model, blank []bool) {
 
 // Scores implements algos.Scorer.
 func (m *heads) Scores(dst []float64, xs []stream.Vec) {
-	first, k := m.parts[0], len(m.parts)
+	first := m.parts[0]
 	if first.Feats == nil {
 		m.Scorer.Scores(dst, xs)
 		return
 	}
-	w, _ := first.pool.Get().(*scoring)
-	if w == nil {
-		w = new(scoring)
-	}
+	w := first.scratch()
 	defer first.pool.Put(w)
-	b := first.Feats.Block()
-	for len(xs) > 0 {
-		n := min(len(xs), Rows)
-		w.points.Pack(xs[:n])
-		if len(w.z) < n*b {
-			w.z = make([]float32, n*b)
-		}
-		first.sumsOf(m.parts, dst[:n*k], w.z, &w.points)
-		dst, xs = dst[n*k:], xs[n:]
+	w.score(m.parts, dst, xs)
+}
+
+// Pack returns the form for publishing, which takes fewer bytes.
+func (m *heads) Pack() algos.Model {
+	parts := make([]*Model, len(m.parts))
+	for k, p := range m.parts {
+		parts[k] = p.Pack().(*Model)
 	}
+	return NewHeads(parts, m.blank)
 }
 
 // Decision returns the number of the predicted class.
@@ -85,7 +84,7 @@ func DecodeHeads(data []byte) (algos.Model, error) {
 		}
 		parts[k].Feats = parts[0].Feats
 	}
-	return NewHeads(parts), nil
+	return NewHeads(parts, false), nil
 }
 
 // alike reports whether two models have the same features.

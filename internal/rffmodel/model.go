@@ -34,9 +34,10 @@ type Model struct {
 	Rho     float64 // weight of unlabelled examples
 	Cluster float64 // weight of the cluster kernel
 	Choice  Choice
-	// Sums, if not nil, sets dst[i] = Σ_j coef_j·feature_j for the points, and keeps
-	// their features for the learner. It returns false if it cannot.
-	Sums func(m *Model, dst []float64, xs []stream.Vec, p *rff.Points) bool
+	// Sums, if not nil, sets dst[i*K+k] = Σ_j coef_j·feature_j for point i and part k of
+	// K, which have the same features, and keeps the features for the learner. It returns
+	// false if it cannot.
+	Sums func(parts []*Model, dst []float64, xs []stream.Vec, p *rff.Points) bool
 	pool sync.Pool
 
 	packed bool // coefficients are encoded as float32
@@ -82,6 +83,7 @@ const Rows = 256
 type scoring struct {
 	points rff.Points
 	z      []float32
+	one    []*Model
 }
 
 // Decisions sets dst[i] = f(xs[i]).
@@ -90,57 +92,54 @@ func (m *Model) Decisions(dst []float64, xs []stream.Vec) {
 		clear(dst[:len(xs)])
 		return
 	}
-	w, _ := m.pool.Get().(*scoring)
-	if w == nil {
-		w = new(scoring)
-	}
+	w := m.scratch()
 	defer m.pool.Put(w)
+	w.one = append(w.one[:0], m)
+	w.score(w.one, dst, xs)
+}
+
+func (m *Model) scratch() *scoring {
+	if w, _ := m.pool.Get().(*scoring); w != nil {
+		return w
+	}
+	return new(scoring)
+}
+
+// score sets dst[i*K+k] to the decision of part k of K for point i. The parts have the
+// same features, which are computed once. The bits are the same as from each part alone.
+func (w *scoring) score(parts []*Model, dst []float64, xs []stream.Vec) {
+	first, k := parts[0], len(parts)
+	b := first.Feats.Block()
 	for len(xs) > 0 {
 		n := min(len(xs), Rows)
 		w.points.Pack(xs[:n])
-		b := m.Feats.Block()
-		if m.Sums == nil || !m.Sums(m, dst[:n], xs[:n], &w.points) {
+		if first.Sums == nil || !first.Sums(parts, dst[:n*k], xs[:n], &w.points) {
 			if len(w.z) < n*b {
 				w.z = make([]float32, n*b)
 			}
-			m.sums(dst[:n], w.z, &w.points)
+			w.sums(parts, dst[:n*k])
 		}
-		for i := range dst[:n] {
-			dst[i] = float64(m.Scale*dst[i]) + m.Offset
+		for i := range dst[:n*k] {
+			part := parts[i%k]
+			dst[i] = float64(part.Scale*dst[i]) + part.Offset
 		}
-		dst, xs = dst[n:], xs[n:]
+		dst, xs = dst[n*k:], xs[n:]
 	}
 }
 
-// sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots. z is
-// scratch memory for the features of a block.
-func (m *Model) sums(dst []float64, z []float32, p *rff.Points) {
+// sums sets dst[i*K+k] = Σ_j coef_j·feature_j for part k of K and point i, block by block
+// in order of slots.
+func (w *scoring) sums(parts []*Model, dst []float64) {
 	clear(dst)
-	b := m.Feats.Block()
-	for s := 0; s*b < len(m.Coef); s++ {
-		m.Feats.Map(z, b, p, m.block(s))
-		for i := range dst {
-			dst[i] += vec.DotMixed(z[i*b:][:b], m.Coef[s*b:(s+1)*b])
-		}
-	}
-}
-
-// sumsOf sets dst[i*K+k] to the decision of part k of K for point i. The parts share
-// the features of m, which are drawn once. The bits are the same as from each part.
-func (m *Model) sumsOf(parts []*Model, dst []float64, z []float32, p *rff.Points) {
-	clear(dst)
+	m := parts[0]
 	b, n := m.Feats.Block(), len(parts)
 	for s := 0; s*b < len(m.Coef); s++ {
-		m.Feats.Map(z, b, p, m.block(s))
+		m.Feats.Map(w.z, b, &w.points, m.block(s))
 		for i := range len(dst) / n {
 			for k, part := range parts {
-				dst[i*n+k] += vec.DotMixed(z[i*b:][:b], part.Coef[s*b:(s+1)*b])
+				dst[i*n+k] += vec.DotMixed(w.z[i*b:][:b], part.Coef[s*b:(s+1)*b])
 			}
 		}
-	}
-	for i := range dst {
-		part := parts[i%n]
-		dst[i] = float64(part.Scale*dst[i]) + part.Offset
 	}
 }
 

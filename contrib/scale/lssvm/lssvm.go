@@ -379,7 +379,7 @@ func (l *leastSquares) modelOf(x []float64) algos.Model {
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	return rffmodel.NewHeads(parts)
+	return rffmodel.NewHeads(parts, false)
 }
 
 // Report describes the last solution.
