@@ -18,18 +18,16 @@ const (
 	k256
 	k1024
 	k2048
-	l1 // passive-aggressive
-	l01
-	a3 // AdaGrad
-	a1
-	r1 // passive-aggressive in random features
+	l1  // passive-aggressive
+	ada // AdaGrad
+	r1  // passive-aggressive in random features
 	numExperts
 )
 
 // uncut is the kernel learner m as it would be without cuts, from sizes.whole examples on.
 const uncut = k2048 + 1
 
-var names = [numExperts]string{"m", "k64", "k256", "k1024", "k2048", "l1", "l01", "a3", "a1", "r1"}
+var names = [numExperts]string{"m", "k64", "k256", "k1024", "k2048", "l1", "ada", "r1"}
 
 // sizes are the numbers of examples at which experts start, change or end. Tests use
 // smaller ones.

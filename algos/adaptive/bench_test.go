@@ -82,7 +82,7 @@ func BenchmarkParts(b *testing.B) {
 			}
 		}
 	}
-	part("l1 l01 a3 a1", linear(l1, r1))
+	part("l1 ada", linear(l1, r1))
 	part("r1", linear(r1, numExperts))
 	for _, e := range l.experts[numExperts:] {
 		in := make([]input, tick)

@@ -7,10 +7,10 @@
 //	m                  a kernel SVM on a growing sample, which is cut when the stream changes
 //	k64, k256, k2048   challengers: kernel SVMs on the newest 64, 256 and 2,048 examples
 //	uncut              m as it would be without cuts, from 4,000 examples on
-//	l1, l01            linear, passive-aggressive, at full and at a tenth of the step
-//	a3, a1             linear, AdaGrad on the hinge loss, at rates 0.3 and 0.1
+//	l1                 linear, passive-aggressive
+//	ada                linear, AdaGrad on the hinge loss
 //	r1                 as l1, in 256 random Fourier features and the inputs
-//	o0.1, o0.5, o2     learner online (logistic regression) at three rates
+//	o0.5, o2           learner online (logistic regression) at two rates
 //	gam                a generalized additive model with pairwise interactions (splines)
 //	n512, n2048        nearest neighbours among the newest 512 and 2,048 examples
 //	last, base         the previous label; the class rates so far
@@ -42,13 +42,13 @@
 // (prep.Asinh), which is fitted after 64 and after 512 examples, as the knots of gam are. gam is
 // learner online on hat functions of each feature, at 17 quantiles, and products of those of
 // two features, at five quantiles each, among the first 16 features with more than two values.
-// o0.1 to o2 see features that are no numbers, according to algos.Env.Scaled, or without it are
+// o0.5 and o2 see features that are no numbers, according to algos.Env.Scaled, or without it are
 // mostly 0, as they are: on centred categories they learn more slowly.
 //
 // Examples with more than 512 features, such as events with an id or a text, are not centred.
 // For them there are no random features, n2048 and dsg; gam takes only what a schema says are
 // numbers; and m is cut only where the evidence is stronger, since until uncut has shown its worth
-// it is the only kernel expert with a long memory. o0.1 to o2 see rows scaled to unit length; so do m and the
+// it is the only kernel expert with a long memory. o0.5 and o2 see rows scaled to unit length; so do m and the
 // challengers, unless a schema says which features are numbers (algos.Env.Scaled).
 //
 // # From scores to a probability

@@ -68,9 +68,9 @@ func (l *Learner) newExperts() []entry {
 	}
 	list = append(list, entry{"uncut", &kernelExpert{panel: l.panel, at: uncut, m: list[0].expert.(*kernelExpert)}, false})
 	for i := l1; i < numExperts; i++ {
-		list = append(list, entry{names[i], &linearExpert{p: l.panel, at: i - l1, form: formOf(i)}, i == l01 || i == a1})
+		list = append(list, entry{names[i], &linearExpert{p: l.panel, at: i - l1, form: formOf(i)}, false})
 	}
-	for _, rate := range [...]string{"0.1", "0.5", "2"} {
+	for _, rate := range [...]string{"0.5", "2"} {
 		list = append(list, entry{"o" + rate, newGradient(l.env, &l.inputs, onRow, rate), rate != "2"})
 	}
 	list = append(list, entry{"gam", newGradient(l.env, &l.inputs, onSplines, gamRate), true})

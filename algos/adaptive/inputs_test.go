@@ -330,9 +330,9 @@ func TestFourier(t *testing.T) {
 // sparse inputs.
 func TestOnePass(t *testing.T) {
 	const dim = 9
-	for _, adaptive := range []bool{false, true} {
+	for _, rate := range []float64{0, 0.3} {
 		r := rand.New(rand.NewPCG(4, 4))
-		dense, sparse := onePass{rate: 0.3, adaptive: adaptive}, onePass{rate: 0.3, adaptive: adaptive}
+		dense, sparse := onePass{rate: rate}, onePass{rate: rate}
 		w, g := make([]float64, dim+1), make([]float64, dim+1) // the last one is the bias
 		for i := range 2000 {
 			x, z := pointtest.Both(r, dim)
@@ -347,7 +347,7 @@ func TestOnePass(t *testing.T) {
 			}
 			got := dense.score(x)
 			if other := sparse.score(z); got != other || math.Abs(got-want) > 1e-9*(1+math.Abs(want)) {
-				t.Fatalf("adaptive %v, example %d: dense %g, sparse %g, want %g", adaptive, i, got, other, want)
+				t.Fatalf("rate %g, example %d: dense %g, sparse %g, want %g", rate, i, got, other, want)
 			}
 			y := float64(2*r.IntN(2) - 1)
 			if x.Val[0] > 0.3 {
@@ -359,16 +359,16 @@ func TestOnePass(t *testing.T) {
 				continue
 			}
 			for j, v := range row {
-				if !adaptive {
-					w[j] += 0.3 * (1 - y*want) / square * y * v
+				if rate == 0 {
+					w[j] += (1 - y*want) / square * y * v
 				} else if v != 0 {
 					g[j] += v * v
-					w[j] += 0.3 * y * v / math.Sqrt(g[j])
+					w[j] += rate * y * v / math.Sqrt(g[j])
 				}
 			}
 		}
 		if !slices.Equal(dense.w, sparse.w) || dense.b != sparse.b {
-			t.Errorf("adaptive %v: dense %v, sparse %v", adaptive, dense, sparse)
+			t.Errorf("rate %g: dense %v, sparse %v", rate, dense, sparse)
 		}
 	}
 }

@@ -13,8 +13,11 @@ import (
 	"github.com/streamsvm/streamsvm/internal/prep"
 )
 
-// legacyNames are the experts of models of earlier versions.
-var legacyNames = append(names[:], "r01")
+// legacyNames are the experts of models of earlier versions; those from legacyR1 on take random
+// features.
+var legacyNames = [...]string{"m", "k64", "k256", "k1024", "k2048", "l1", "l01", "a3", "a1", "r1", "r01"}
+
+const legacyR1 = 9
 
 // parts are the experts and weights of a model that earlier versions of this program published.
 type parts struct {
@@ -39,9 +42,9 @@ func (m *parts) ensemble(unknown float64) *ensemble {
 			f = m.kernels[e]
 		case e > growing && e < l1:
 			f, k = nil, 0
-		case e >= l1 && e < r1:
+		case e >= l1 && e < legacyR1:
 			f = &linearFunction{onZ, m.linear[e-l1].w, m.linear[e-l1].b}
-		case e >= r1 && m.fourier != nil:
+		case e >= legacyR1 && m.fourier != nil:
 			f = &linearFunction{onPhi, m.linear[e-l1].w, m.linear[e-l1].b}
 		}
 		if f != nil {

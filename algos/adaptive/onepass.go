@@ -12,33 +12,27 @@ import (
 
 // onePass is a linear expert: f(z) = b + ⟨w, z⟩, updated on each example.
 type onePass struct {
-	rate     float64
-	adaptive bool // AdaGrad; else passive-aggressive
-	w        []float64
-	b        float64
-	g        []float64 // AdaGrad: sums of squared gradients
-	gb       float64
+	rate float64 // of AdaGrad; 0: passive-aggressive
+	w    []float64
+	b    float64
+	g    []float64 // AdaGrad: sums of squared gradients
+	gb   float64
 }
 
 func (e *onePass) score(z stream.Vec) float64 { return e.b + linear.Dot(e.w, z) }
 
-// learn updates the weights with z, whose score is s. Passive-aggressive: the
-// step that would bring the margin to 1, times rate (Crammer et al., JMLR 2006,
-// PA). AdaGrad: a subgradient step on the hinge loss, of each weight at its own
-// rate (Duchi, Hazan, Singer, JMLR 2011, diagonal). The gradient counts by the
-// weight of the example.
+// learn updates the weights with z, whose score is s. Passive-aggressive: the step that brings the
+// margin to 1 (Crammer et al., JMLR 2006, PA), whatever the weight. AdaGrad: a subgradient step on
+// the hinge loss, of each weight at its own rate (Duchi, Hazan, Singer, JMLR 2011, diagonal). The
+// gradient counts by the weight of the example.
 func (e *onePass) learn(z stream.Vec, s, y, weight float64) {
 	margin := float64(y * s)
 	if margin >= 1 {
 		return
 	}
 	e.w = linear.Grow(e.w, z.Dim())
-	if !e.adaptive {
-		rate := e.rate
-		if weight > 1 { // as so many steps, each of which leaves 1 − rate of the loss
-			rate = 1 - math.Pow(1-rate, weight)
-		}
-		step := rate * (1 - margin) / (1 + linear.Square(z)) * y
+	if e.rate == 0 {
+		step := (1 - margin) / (1 + linear.Square(z)) * y
 		linear.Axpy(step, z, e.w)
 		e.b += step
 		return
@@ -59,12 +53,12 @@ func (e *onePass) learn(z stream.Vec, s, y, weight float64) {
 func (e *onePass) line() *onePass { return e }
 
 // reset forgets everything.
-func (e *onePass) reset() { *e = onePass{rate: e.rate, adaptive: e.adaptive} }
+func (e *onePass) reset() { *e = onePass{rate: e.rate} }
 
 func (e *onePass) fields(f *state.Fields) {
 	f.Float64s("w", &e.w)
 	f.Float64("b", &e.b)
-	if e.adaptive {
+	if e.rate > 0 {
 		f.Float64s("g", &e.g)
 		f.Float64("gb", &e.gb)
 	}
@@ -74,7 +68,7 @@ func (e *onePass) fields(f *state.Fields) {
 	if err := linear.Finite(e.w, e.g, []float64{e.b, e.gb}); err != nil {
 		f.Fail("w", err)
 	}
-	if e.adaptive && len(e.g) < len(e.w) {
+	if e.rate > 0 && len(e.g) < len(e.w) {
 		f.Fail("g", errors.New("lengths do not agree"))
 	}
 	for j, v := range e.g {

@@ -57,11 +57,8 @@ type linearLearner interface {
 	fields(f *state.Fields)
 }
 
-// rates are the step sizes of the linear experts.
-var rates = [numExperts - l1]onePass{{rate: 1}, {rate: 0.1}, {rate: 0.3, adaptive: true}, {rate: 0.1, adaptive: true}, {rate: 1}}
-
 // makePanel returns a panel. held limits the examples of the growing learner; 0 is no limit.
-// newLinear makes a linear expert from a step rule.
+// newLinear makes a linear expert from its step rule.
 func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLinear func(onePass) linearLearner) (*panel, error) {
 	number := env.Task == algos.Regress
 	if o.Panel == "auto" {
@@ -86,7 +83,13 @@ func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLi
 	l.held[growing] = held
 	copy(l.held[k64:], s.windows[:])
 	for e := range l.linear {
-		l.linear[e] = newLinear(rates[e])
+		var step onePass
+		if l1+e == ada {
+			if step.rate = 0.3; number {
+				step.rate = 0.1
+			}
+		}
+		l.linear[e] = newLinear(step)
 	}
 	return l, nil
 }

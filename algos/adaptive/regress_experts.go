@@ -55,10 +55,9 @@ type follower struct {
 	begun    bool
 }
 
-// learn updates the weights with input z, whose prediction was s. By normalised least mean
-// squares it takes rate times the step that would make the prediction y; with the absolute
-// loss the error counts at most one standard deviation of the labels. AdaGrad steps are in
-// units of that standard deviation.
+// learn updates the weights with input z, whose prediction was s. By normalised least mean squares
+// it takes the step that makes the prediction y; with the absolute loss the error counts at most
+// one standard deviation of the labels. AdaGrad steps are in units of that standard deviation.
 func (e *follower) learn(z stream.Vec, s, y, weight float64) {
 	if !e.begun {
 		e.begun, e.b = true, y
@@ -70,11 +69,11 @@ func (e *follower) learn(z stream.Vec, s, y, weight float64) {
 	}
 	unit := e.labels.sd()
 	e.w = linear.Grow(e.w, z.Dim())
-	if !e.adaptive {
+	if e.rate == 0 {
 		if e.absolute {
 			r = min(max(r, -unit), unit)
 		}
-		step := min(weight*e.rate, max(1, e.rate)) * r / (1 + linear.Square(z))
+		step := min(weight, 1) * r / (1 + linear.Square(z))
 		linear.Axpy(step, z, e.w)
 		e.b += step
 		return
