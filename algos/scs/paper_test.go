@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -243,5 +244,51 @@ func TestStateRefusesRadius(t *testing.T) {
 		if err := newLearner(t, "accept=printed budget=0 initial=64").UnmarshalBinary(data); (err == nil) != (radius > 0) {
 			t.Errorf("radius %g: %v", radius, err)
 		}
+	}
+}
+
+// train feeds the examples in order and finishes.
+func train(tb testing.TB, l algos.Learner, data []*stream.Example) algos.Report {
+	tb.Helper()
+	algostest.Feed(tb, l, data...)
+	r, err := l.Finish(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+// accuracy returns the share of test examples that m classifies right.
+func accuracy(m algos.Model, test []*stream.Example) float64 {
+	right := 0
+	for _, x := range test {
+		if (m.Decision(x.X) >= 0) == (x.Y > 0) {
+			right++
+		}
+	}
+	return float64(right) / float64(len(test))
+}
+
+func newLearner(tb testing.TB, options string) algos.Learner {
+	tb.Helper()
+	o := map[string]string{}
+	for _, w := range strings.Fields(options) {
+		k, v, _ := strings.Cut(w, "=")
+		o[k] = v
+	}
+	l, err := scs.Spec.New(algos.Env{Seed: 1}, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func TestLearnsIJCNN1(t *testing.T) {
+	data := dataset.Load(t, "ijcnn1.train.libsvm.gz", 4000, 1)
+	test := dataset.Load(t, "ijcnn1.test.libsvm.gz", 2000, 1)
+	l := newLearner(t, "gamma=2 c=32")
+	train(t, l, data)
+	if a := accuracy(l.Model(), test); a < 0.95 {
+		t.Errorf("accuracy %.4f", a)
 	}
 }

@@ -2,12 +2,15 @@ package tsgs3vm
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/algos/ovr"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -57,8 +60,25 @@ func TestClassesAreEachAgainstTheRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		each := apart(t, c)
-		algostest.Feed(t, one, threeBlobs(700, 3)...)
+		algostest.Feed(t, one, threeBlobs(700, 3)[:350]...)
+		one.Model() // not what is served later
+		algostest.Feed(t, one, threeBlobs(700, 3)[350:]...)
 		algostest.Feed(t, each, threeBlobs(700, 3)...)
+		hinge := 0.0
+		for k := range 3 {
+			b, err := DSG.New(algos.Env{Seed: 1, Against: 3}, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range threeBlobs(700, 3) {
+				x.Y = (&arm{class: k + 1}).sign(x.Y)
+				algostest.Feed(t, b, x)
+			}
+			hinge += b.(*Learner).hinge / 3
+		}
+		if got := one.(*either).ClassAdder.(*classes).hinge; math.Abs(got-hinge) > 1e-9 {
+			t.Errorf("%v: mean loss %g, of independent classifiers %g", c, got, hinge)
+		}
 		test := threeBlobs(300, 4)
 		var right int
 		f, g := make([]float64, 3), make([]float64, 3)
@@ -85,15 +105,45 @@ func TestClassesTuned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	algostest.Feed(t, l, threeBlobs(700, 5)...)
-	parts, _, ok := ovr.Parts(l.Model())
+	xs := threeBlobs(700, 5)
 	in := l.(*either).ClassAdder.(*classes)
-	if !ok || len(parts) != 3 || in.tuned < 350 || in.averages[0].w == nil {
-		t.Fatalf("%d parts, tuned at %d", len(parts), in.tuned)
+	for in.tuned < 300 || in.tuned < in.Len() {
+		algostest.Feed(t, l, xs[0])
+		xs = xs[1:]
 	}
-	g := newGrid(in.Sample()[:in.tuned], in.opt, 1, 3)
+	g, d := newGrid(in.Sample(), in.opt, 1, 3), in.solver.(*dual)
 	if err := g.setGamma(in.gamma); err != nil {
 		t.Fatal(err)
+	}
+	for k, alpha := range g.fit(in.c) {
+		if !slices.Equal(alpha, d.arms[k].a) || slices.Max(alpha) == 0 {
+			t.Errorf("class %d does not start from the optimum in kernel values", k)
+		}
+	}
+	algostest.Feed(t, l, xs...)
+	parts, _, ok := ovr.Parts(l.Model())
+	if !ok || len(parts) != 3 || in.averages[0].w == nil {
+		t.Fatalf("%d parts, tuned at %d", len(parts), in.tuned)
+	}
+	// A class's decision is that of its arm plus what is left of its own average.
+	x := stream.Vec{Val: []float32{0.3, -0.2}}
+	packed := l.Model().(interface{ Pack() algos.Model }).Pack()
+	packedParts, _, _ := ovr.Parts(packed)
+	for k, p := range parts {
+		w, b := d.arms[k].model()
+		of := func(w []float64, b float64) float64 {
+			return (&rffmodel.Model{Feats: in.feats, Coef: w, Scale: d.norm(), Offset: b}).Decision(x)
+		}
+		want := of(w, b) + (2-float64(in.labelled)/float64(in.tuned))*of(in.averages[k].w, in.averages[k].b)
+		if got := p.Decision(x); math.Abs(got-want) > 1e-6 {
+			t.Errorf("class %d: decision %g, want %g", k, got, want)
+		}
+		if got := packedParts[k].Decision(x); math.Abs(got-want) > 1e-3 {
+			t.Errorf("class %d: decision %g when packed, want %g", k, got, want)
+		}
+	}
+	if full, small := algostest.Bytes(t, l.Model()), algostest.Bytes(t, packed); 3*len(small) > 2*len(full) {
+		t.Errorf("%d bytes, packed %d", len(full), len(small))
 	}
 	// What the arms restart from satisfies the KKT conditions of each classifier.
 	const c = 0.1
@@ -107,6 +157,49 @@ func TestClassesTuned(t *testing.T) {
 			if m := y * f; m > 1.02 && alpha[i] > 0 || m < 0.98 && alpha[i] < box {
 				t.Fatalf("class %d, point %d: margin %g, α %g of %g", h, i, m, alpha[i], box)
 			}
+		}
+	}
+
+	// Averages are those of a classifier with the class's own labels.
+	one, two := settings{gamma: in.gamma, c: 0.1}, settings{gamma: in.gamma, c: 2}
+	all := []candidate{{settings: one, share: 0.5}, {settings: two, share: 0.5}}
+	for h, got := range g.mean(all, one) {
+		alone := *g
+		alone.signs = g.signs[h : h+1]
+		if want := alone.mean(all, one)[0]; got.b != want.b || !slices.Equal(got.w, want.w) {
+			t.Errorf("class %d: another average than alone", h)
+		}
+	}
+	// An error is a wrong class, not a wrong sign.
+	for k, y := range g.y {
+		s := []float64{-3, -3, -3}
+		if s[int(y)] = -2; !g.right(k, s) {
+			t.Fatal("the largest decision is wrong")
+		}
+		if s[int(y+1)%3] = -1; g.right(k, s) {
+			t.Fatal("another class's larger decision is right")
+		}
+	}
+}
+
+// Tuning needs two labels of two classes. A balanced sample needs independent classifiers.
+func TestClassesNeed(t *testing.T) {
+	ys := func(of ...float64) (xs []*stream.Example) {
+		for _, y := range of {
+			xs = append(xs, &stream.Example{X: stream.Vec{Val: []float32{float32(y)}}, Y: y, Labelled: true})
+		}
+		return xs
+	}
+	if newGrid(ys(0, 0, 0, 1, 2), options{}, 1, 3) != nil || newGrid(ys(0, 0, 1, 2, 2), options{}, 1, 3) == nil {
+		t.Error("one class with more than one label, or two")
+	}
+	for keep, want := range map[string]bool{"balanced": false, "window": true} {
+		l, err := DSG.New(algos.Env{Seed: 1, Classes: 3}, map[string]string{"keep": keep})
+		if _, joint := l.(*either); joint != want || err != nil {
+			t.Fatalf("%s: %T, %v", keep, l, err)
+		}
+		if _, blank, _ := ovr.Parts(l.Model().(interface{ Pack() algos.Model }).Pack()); !slices.Equal(blank, []bool{true, true, true}) {
+			t.Errorf("%s, before the first step: blank %v", keep, blank)
 		}
 	}
 }
