@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
@@ -30,7 +29,7 @@ func init() {
 // defineFiles defines the flags of a command that decodes files for a model.
 func defineFiles(f *cli.Flags) func(*cli.Call, *predictor.Version, []string) (stream.Source, contrib.Decode, error) {
 	o := &codecFlags{}
-	o.define(f, codecUsage)
+	o.define(f)
 	return func(c *cli.Call, v *predictor.Version, files []string) (stream.Source, contrib.Decode, error) {
 		if err := o.connect(c, nil, nil); err != nil {
 			return nil, nil, err
@@ -72,7 +71,7 @@ func defineGroup(f *cli.Flags) func(*cli.Call) (*contrib.Group, error) {
 		f.StringVar(&o.group, "group", "", groupUsage)
 		f.StringVar(&listen, "listen", "", listenUsage)
 	})
-	o.codecFlags.define(f, codecUsage)
+	o.codecFlags.define(f)
 	o.sessionFlags.define(f)
 	o.kafkaFlags.define(f)
 	return func(c *cli.Call) (*contrib.Group, error) {
@@ -84,7 +83,7 @@ func defineGroup(f *cli.Flags) func(*cli.Call) (*contrib.Group, error) {
 		case slices.Contains(o.topics, o.modelFlags.topic):
 			return nil, c.Bad("model-topic", fmt.Errorf("%s is read, too", o.modelFlags.topic))
 		}
-		if _, err := o.codecFlags.open(c, algos.Classify); err != nil {
+		if err := o.codecFlags.verify(c); err != nil {
 			return nil, err
 		}
 		cfg, err := o.config(c)

@@ -34,9 +34,9 @@ type codecFlags struct {
 	schemaFlags
 }
 
-func (o *codecFlags) define(f *cli.Flags, usage string) {
+func (o *codecFlags) define(f *cli.Flags) {
 	f.Group("Format", func() {
-		f.Choice(&o.name, "codec", "", codec.AllNames(), usage)
+		f.Choice(&o.name, "codec", "", codec.AllNames(), codecUsage)
 		f.StringVar(&o.labels, "labels", codec.Auto, "`LABELS` of the classes: auto, pm1 (-1 and 1), 01, 12, or a list such as no,yes, of two the negative one first; of more than two, others may follow")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, headerUsage)
@@ -62,25 +62,24 @@ func (o *codecFlags) defineEvents(f *cli.Flags) {
 // says otherwise.
 const defaultCodec = "json"
 
-// open returns the codec for records of a topic or of files. For files the name of the
-// first one decides, unless a flag does.
-func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.Codec, error) {
-	name, opts, err := o.resolve(c, task, files...)
+// verify returns an error if there is no codec for records of a topic or of files.
+func (o *codecFlags) verify(c *cli.Call, files ...string) error {
+	name, opts, err := o.resolve(c, algos.Classify, files...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if opts.Labels == codec.Auto {
 		opts.Labels = ""
 	}
 	opts.Events, opts.Label = "", ""
-	enc, err := codec.New(name, opts)
-	if err != nil {
-		return nil, c.Bad("codec", err)
+	if _, err := codec.New(name, opts); err != nil {
+		return c.Bad("codec", err)
 	}
-	return enc, nil
+	return nil
 }
 
-// resolve returns the name and the options of the codec.
+// resolve returns the name and the options of the codec. For files the name of the first one
+// decides, unless a flag does.
 func (o *codecFlags) resolve(c *cli.Call, task algos.Task, files ...string) (name string, opts codec.Options, err error) {
 	if name = o.name; name == "" {
 		name = defaultCodec
@@ -199,8 +198,7 @@ func (o *codecFlags) codecOptions(c *cli.Call) (codec.Options, error) {
 
 // check returns an error if the flags about the format of records are invalid.
 func (o *codecFlags) check(c *cli.Call) []error {
-	_, err := o.open(c, algos.Classify)
-	return []error{err}
+	return []error{o.verify(c)}
 }
 
 // fileOptions returns the options of fileio for these flags.

@@ -150,7 +150,7 @@ curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
 				p.signFlags.define(f)
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
 			})
-			p.codecFlags.define(f, codecUsage)
+			p.codecFlags.define(f)
 			f.Group("Output", func() {
 				f.StringVar(&p.predictions, "predictions-topic", "", predictionsUsage)
 				p.outgoing.define(f)
@@ -327,7 +327,7 @@ func (p *predict) ended(ctx context.Context) error {
 func (p *predict) check() error {
 	c := p.c
 	// The task is not known yet, but errors do not depend on it.
-	if _, err := p.codecFlags.open(c, algos.Classify, c.Args...); err != nil {
+	if err := p.codecFlags.verify(c, c.Args...); err != nil {
 		return err
 	}
 	if p.maxBody < 1 {

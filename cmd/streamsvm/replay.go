@@ -73,7 +73,7 @@ streamsvm replay clicks.ssr --compare adaptive,scs,online`,
 		MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			r := &replay{}
-			r.codecFlags.define(f, codecUsage)
+			r.codecFlags.define(f)
 			r.codecFlags.defineEvents(f)
 			f.Group("Input", func() {
 				f.StringArrayVar(&r.test, "test", nil, "data `FILE` to score the final model on")

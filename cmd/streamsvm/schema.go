@@ -61,7 +61,7 @@ Nothing is written to Kafka, and no offset is committed.`,
 				f.IntVar(&s.limit, "limit", 10000, limitUsage)
 				f.Choice(&s.task, "task", string(algos.Classify), []string{string(algos.Classify), string(algos.Regress)}, taskUsage)
 			})
-			s.codecFlags.define(f, codecUsage)
+			s.codecFlags.define(f)
 			s.codecFlags.defineEvents(f)
 			s.model.define(f)
 			return func(ctx context.Context, c *cli.Call) error {

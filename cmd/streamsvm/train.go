@@ -119,7 +119,7 @@ streamsvm train --brokers kafka-1:9092 --topics payments --labels-topic outcomes
 // define defines the settings of the service.
 func (t *train) define(f *cli.Flags) {
 	t.sourceFlags.define(f)
-	t.codecFlags.define(f, codecUsage)
+	t.codecFlags.define(f)
 	t.codecFlags.defineEvents(f)
 	f.Group("Input", func() {
 		f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, toleranceUsage)

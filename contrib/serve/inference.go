@@ -143,7 +143,7 @@ func (p *service) infer(w http.ResponseWriter, r *http.Request) {
 	if q == nil {
 		return
 	}
-	defer q.end(p)
+	defer q.end()
 	t, ok := q.tensors.(*tensors)
 	if !ok {
 		t = new(tensors)

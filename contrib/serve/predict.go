@@ -64,7 +64,7 @@ func (p *service) predict(w http.ResponseWriter, r *http.Request) {
 	if q == nil {
 		return
 	}
-	defer q.end(p)
+	defer q.end()
 	lines := jsonLines(r.Header.Get("Content-Type"))
 	var values iter.Seq[[]byte]
 	var err error
@@ -91,7 +91,7 @@ func (p *service) predict(w http.ResponseWriter, r *http.Request) {
 			if len(q.out) < flushAt {
 				return nil
 			}
-			return q.flush(p, contentType)
+			return q.flush(contentType)
 		}) {
 			q.send(contentType)
 		}
@@ -103,7 +103,7 @@ func (p *service) predict(w http.ResponseWriter, r *http.Request) {
 		if q.good == 0 || len(q.out) < flushAt {
 			return nil
 		}
-		return q.flush(p, "application/json")
+		return q.flush("application/json")
 	}) {
 		q.out = append(q.out, "]}\n"...)
 		q.send("application/json")

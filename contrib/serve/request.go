@@ -110,7 +110,7 @@ func (q *request) memory() int {
 }
 
 // end releases everything that the request holds. A small one is kept for reuse.
-func (q *request) end(p *service) {
+func (q *request) end() {
 	q.rest()
 	q.End()
 	clear(q.values)
@@ -220,7 +220,7 @@ func (p *service) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 	q.Request, q.w, q.r, q.fields, q.explain = admitted, w, r, fields, explain
 	if q.body, err = q.ReadBody(q.body, p.MaxBody, q.size()); err != nil {
 		q.failed(err, true)
-		q.end(p)
+		q.end()
 		return nil
 	}
 	switch {
@@ -234,12 +234,12 @@ func (p *service) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 	}
 	if err != nil {
 		q.failed(err, false)
-		q.end(p)
+		q.end()
 		return nil
 	}
 	if q.pinned, err = p.Pin(); err != nil {
 		serve.Refuse(w, http.StatusInternalServerError, err)
-		q.end(p)
+		q.end()
 		return nil
 	}
 	return q
@@ -327,7 +327,7 @@ const flushAt = 64 << 10
 
 // flush sends the part of the answer that is ready. Others may use the scorer
 // meanwhile.
-func (q *request) flush(p *service, contentType string) error {
+func (q *request) flush(contentType string) error {
 	q.rest()
 	if !q.sent {
 		if err := q.hold(); err != nil {

@@ -141,7 +141,7 @@ func (b *Basis) pack() *coded {
 	if b.rows != nil {
 		best.gaps = gapsSparse
 	}
-	size := best.plan(&all, dim)
+	size := best.plan(&all)
 	// Then, unless nearly all features are 0, code all features of each point: zeros
 	// become ordinary values.
 	if b.rows == nil && 2*len(all.val) > dim*n/8 {
@@ -236,7 +236,7 @@ func byBits(a, b float32) int { return cmp.Compare(math.Float32bits(a), math.Flo
 
 // plan chooses the codes for gaps and for numbers of features, and returns the
 // approximate size of the points in bytes.
-func (p *coded) plan(all *ordered, dim int) int {
+func (p *coded) plan(all *ordered) int {
 	n, most, total := len(all.end), 0, 4*len(p.values)
 	var low [gapsMost + 1]int
 	for i := range n {
