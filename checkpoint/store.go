@@ -231,8 +231,7 @@ func (s *Store) verifyOlder(loaded name) {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		var bad *Error
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*Error](err); ok {
 			s.bad[n.String()] = true // it does not count towards Retain
 			err = bad.Err
 		}

@@ -116,8 +116,7 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 			continue
 		}
 		data, err := json.Marshal(f.value)
-		var bad *json.UnsupportedValueError
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*json.UnsupportedValueError](err); ok {
 			return fmt.Errorf("export: %s: a number is %s", f.name, bad.Str)
 		}
 		if err != nil {

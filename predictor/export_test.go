@@ -217,7 +217,7 @@ func TestReaderOfTheDocs(t *testing.T) {
 			if o.Name != "kernel" {
 				continue
 			}
-			for _, k := range strings.Split(o.Enum, ",") {
+			for k := range strings.SplitSeq(o.Enum, ",") {
 				kernels[k] = true
 				add(spec, spec.Tasks[0], map[string]string{"kernel": k}, listedShape, prep.Options{Scale: prep.Unit})
 			}

@@ -278,9 +278,8 @@ func TestScorerErrors(t *testing.T) {
 	if p, err := avro.Score([]byte("\x00\x00\x00\x00\x01\x02")); !errors.Is(err, codec.ErrNotRegistered) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	var bad *predictor.RecordsError
 	_, err = predictor.Open(t.Context(), predictor.ScorerOptions{File: path, Adapt: func(sig *codec.Signature) error { sig.Codec = "morse"; return nil }})
-	if !errors.As(err, &bad) {
+	if _, ok := errors.AsType[*predictor.RecordsError](err); !ok {
 		t.Error(err)
 	}
 }

@@ -234,7 +234,7 @@ func writeModels(t *testing.T, dir string) {
 			if o.Name != "kernel" {
 				continue
 			}
-			for _, k := range strings.Split(o.Enum, ",") {
+			for k := range strings.SplitSeq(o.Enum, ",") {
 				add(spec, spec.Tasks[0], 2, map[string]string{"kernel": k}, shapes[1], prep.Options{Scale: prep.Unit})
 				if spec.Name == "sbp" {
 					add(spec, spec.Tasks[0], 2, map[string]string{"kernel": k}, shapes[2], prep.Options{Scale: prep.Unit})

@@ -110,7 +110,7 @@ func TestGrowing(t *testing.T) {
 					s = append(s, x.Seq)
 				}
 				if r.IntN(2) == 0 { // others instead
-					gone = gone[:len(gone):len(gone)]
+					gone = slices.Clip(gone)
 					for i := range gone {
 						gone[i] += (len(s) - join - len(gone)) / 2
 					}

@@ -2,6 +2,7 @@ package scs
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -126,9 +127,7 @@ func TestModelInUseHasItsGap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := map[string]string{"gamma": "2", "c": "3", "initial": "64", "t_max": "256", "reduce": "0"}
-			for k, v := range options {
-				o[k] = v
-			}
+			maps.Copy(o, options)
 			l := newLive(t, o)
 			steps, served := 0, 0
 			l.feed(t, 2500, noisy, func() {

@@ -272,7 +272,7 @@ func accuracy(m algos.Model, test []*stream.Example) float64 {
 func newLearner(tb testing.TB, options string) algos.Learner {
 	tb.Helper()
 	o := map[string]string{}
-	for _, w := range strings.Fields(options) {
+	for w := range strings.FieldsSeq(options) {
 		k, v, _ := strings.Cut(w, "=")
 		o[k] = v
 	}

@@ -2,6 +2,7 @@ package tsgs3vm
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -52,9 +53,7 @@ func apart(t *testing.T, options map[string]string) algos.Learner {
 // holds everything, that forgets, and that is a window.
 func TestClassesAreEachAgainstTheRest(t *testing.T) {
 	for _, c := range []map[string]string{{"labels": "1000"}, {"labels": "100"}, {"labels": "100", "keep": "window"}} {
-		for k, v := range map[string]string{"gamma": "0.5", "c": "2", "features": "128", "block": "64"} {
-			c[k] = v
-		}
+		maps.Copy(c, map[string]string{"gamma": "0.5", "c": "2", "features": "128", "block": "64"})
 		one, err := DSG.New(algos.Env{Seed: 1, Classes: 3}, c)
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/floats/scalar"
@@ -115,8 +116,8 @@ func TestUnrolling(t *testing.T) {
 			first = append(first, block)
 		}
 		keep, sum := 1.0, 0.0
-		for i := len(gammas) - 1; i >= 0; i-- {
-			a := gammas[i] * keep // |a_t^i|
+		for i, gamma := range slices.Backward(gammas) {
+			a := gamma * keep // |a_t^i|
 			sum += a
 			l1 := 0.0
 			for j := range m {
@@ -129,7 +130,7 @@ func TestUnrolling(t *testing.T) {
 			if bound := math.Sqrt(2*float64(m)) * 3 * a; l1 > bound*(1+1e-9)+1e-30 {
 				t.Errorf("%v: block %d has l1 norm %g, bound %g", o, i, l1, bound)
 			}
-			keep *= 1 - gammas[i]
+			keep *= 1 - gamma
 		}
 		if !scalar.EqualWithinAbs(sum, 1-keep, 1e-12) {
 			t.Errorf("%v: weights sum to %g, want %g", o, sum, 1-keep)

@@ -133,7 +133,7 @@ func TestDoctor(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")
-			args := append([]string{"doctor", "--codec", "json", "--checkpoint", state}, append(good[:len(good):len(good)], c.args...)...)
+			args := append([]string{"doctor", "--codec", "json", "--checkpoint", state}, append(slices.Clip(good), c.args...)...)
 			// Lists collect what is given several times; the last one counts here.
 			args = lastOf(args, "--topics")
 			code, out, errText := streamsvm(t.Context(), args...)
@@ -262,7 +262,7 @@ func TestDryRun(t *testing.T) {
 		{[]string{"--tolerance", "data", "--set", "gama=1"}, cli.Usage, `did you mean "gamma"`},
 		{[]string{"--tolerance", "data", "--topics", "no-" + topic}, cli.Unavailable, "it does not exist"},
 	} {
-		code, out, errText := streamsvm(t.Context(), lastOf(append(base[:len(base):len(base)], c.args...), "--topics")...)
+		code, out, errText := streamsvm(t.Context(), lastOf(append(slices.Clip(base), c.args...), "--topics")...)
 		if code != int(c.code) || !strings.Contains(out+errText, c.want) {
 			t.Errorf("%v: exit code %d, want %d\n%s%swant %s", c.args, code, c.code, out, errText, c.want)
 		}

@@ -374,12 +374,11 @@ var optionFlags = map[string]string{
 
 // optionErrors lists the errors of the trainer about its options in err.
 func optionErrors(err error) (list []*trainer.OptionError) {
-	var bad *trainer.OptionError
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range joined.Unwrap() {
 			list = append(list, optionErrors(err)...)
 		}
-	} else if errors.As(err, &bad) {
+	} else if bad, ok := errors.AsType[*trainer.OptionError](err); ok {
 		list = append(list, bad)
 	}
 	return list
@@ -388,10 +387,8 @@ func optionErrors(err error) (list []*trainer.OptionError) {
 // badOption expresses errors of the trainer in terms of flags, and gives them their
 // exit codes. again is the flag that starts over.
 func badOption(c *cli.Call, err error, again string) error {
-	var state *trainer.StateError
-	if errors.As(err, &state) {
-		var other *engine.MismatchError
-		if errors.As(err, &other) {
+	if _, ok := errors.AsType[*trainer.StateError](err); ok {
+		if other, ok := errors.AsType[*engine.MismatchError](err); ok {
 			err = fmt.Errorf("%w: %s, or begin again with %s", err, asBefore(other), again)
 		}
 		return cli.Fail(cli.Config, err)

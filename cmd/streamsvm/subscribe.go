@@ -62,11 +62,9 @@ func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) 
 // failed names the flag that has ended the wait for a topic or a model, and
 // gives errors of kafkaio their exit codes.
 func (o *modelFlags) failed(err error) error {
-	var topic *kafkaio.UnknownTopicError
-	var model *modeltopic.NoModelError
-	if errors.As(err, &topic) {
+	if _, ok := errors.AsType[*kafkaio.UnknownTopicError](err); ok {
 		err = fmt.Errorf("%w, and has not come in %v (--topic-wait)", err, o.wait)
-	} else if errors.As(err, &model) {
+	} else if _, ok := errors.AsType[*modeltopic.NoModelError](err); ok {
 		err = fmt.Errorf("%w (--topic-wait)", err)
 	}
 	return kafkaError(err)

@@ -31,8 +31,7 @@ partition when a client writes to it.`,
 			return func(ctx context.Context, c *cli.Call) error {
 				o.Log, o.AutoCreate = c.Log, !noAutoCreate
 				b, err := broker.Start(o)
-				var addr *broker.AddrError
-				if errors.As(err, &addr) {
+				if _, ok := errors.AsType[*broker.AddrError](err); ok {
 					return c.Bad("addr", err)
 				}
 				if err != nil {

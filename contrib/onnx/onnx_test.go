@@ -511,7 +511,7 @@ func TestVectors(t *testing.T) {
 			if o.Name != "kernel" {
 				continue
 			}
-			for _, k := range strings.Split(o.Enum, ",") {
+			for k := range strings.SplitSeq(o.Enum, ",") {
 				add(spec, algos.Classify, 0, map[string]string{"kernel": k}, 12, 5, prep.Options{Scale: prep.Unit})
 				add(spec, algos.Classify, 4, map[string]string{"kernel": k}, 12, 5, prep.Options{Scale: prep.MinMax})
 			}

@@ -42,7 +42,7 @@ func compile(text string, refs []file) ([]byte, error) {
 	put := func(name, text string) {
 		res := protocompile.SearchResult{Source: strings.NewReader(text)}
 		if f := decoded(text); f != nil {
-			f.Name = proto.String(name)
+			f.Name = new(name)
 			res = protocompile.SearchResult{Proto: f}
 		}
 		files[name] = res
@@ -94,7 +94,7 @@ func decoded(text string) *descriptorpb.FileDescriptorProto {
 func nameJSON(messages []*descriptorpb.DescriptorProto, fields []*descriptorpb.FieldDescriptorProto) {
 	for _, f := range fields {
 		if f.JsonName == nil {
-			f.JsonName = proto.String(camel(f.GetName()))
+			f.JsonName = new(camel(f.GetName()))
 		}
 	}
 	for _, m := range messages {

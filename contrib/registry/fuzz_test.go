@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,7 +128,7 @@ func FuzzFrames(f *testing.F) {
 	s, _ := protoFile(f, eventProto)
 	c := must(f, "protobuf", codec.Options{Schema: wireSchema, Labels: "ham,spam", Schemas: memorySchemas{1: s}})
 	f.Fuzz(func(t *testing.T, head, value []byte, header bool) {
-		rec := stream.Record{Value: append(head[:len(head):len(head)], value...)}
+		rec := stream.Record{Value: append(slices.Clip(head), value...)}
 		if header {
 			rec = stream.Record{Value: value, Headers: []stream.Header{{Key: "__value_schema_id", Value: head}}}
 		}

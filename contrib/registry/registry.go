@@ -150,8 +150,7 @@ func (r *Registry) Schema(ctx context.Context, id codec.SchemaID) (*codec.Writte
 		return nil, &codec.SchemaError{ID: id, Err: errUnknown}
 	}
 	k, err := r.fetch(ctx, id)
-	var none *noSuch
-	if errors.As(err, &none) {
+	if _, ok := errors.AsType[*noSuch](err); ok {
 		r.mu.Lock()
 		if len(r.missing) >= mostMissing {
 			clear(r.missing)

@@ -46,8 +46,8 @@ func TestRegistry(t *testing.T) {
 	fake.SeedSchema("inner.proto", 1, 3, sr.Schema{Schema: `syntax = "proto3"; message In { int32 a = 1; }`, Type: sr.TypeProtobuf})
 	fake.SeedSchema("p", 1, 4, sr.Schema{Schema: `syntax = "proto3"; import "inner.proto"; import "confluent/meta.proto"; message Out { In in = 1 [(confluent.field_meta).doc = "x"]; }`,
 		Type: sr.TypeProtobuf, References: []sr.SchemaReference{{Name: "inner.proto", Subject: "inner.proto", Version: 1}}})
-	file, err := proto.Marshal(&descriptorpb.FileDescriptorProto{Name: proto.String("x.proto"), Syntax: proto.String("proto3"),
-		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Bare")}}})
+	file, err := proto.Marshal(&descriptorpb.FileDescriptorProto{Name: new("x.proto"), Syntax: new("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: new("Bare")}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -177,8 +177,7 @@ func (q *request) work(p *service) error {
 // failed answers a request that exceeds a limit, or whose client has gone.
 func (q *request) failed(err error, unread bool) {
 	code := http.StatusBadRequest
-	var limit *admit.Error
-	if errors.As(err, &limit) {
+	if limit, ok := errors.AsType[*admit.Error](err); ok {
 		code = limit.Code
 	}
 	switch {

@@ -4,6 +4,7 @@ package deadletter
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,13 +136,13 @@ func New(rec *stream.Record, why *stream.RecordError, suffix string, now time.Ti
 	}
 	out := *rec
 	out.Topic, out.Time = rec.Topic+suffix, now
-	out.Headers = append(rec.Headers[:len(rec.Headers):len(rec.Headers)], own...)
+	out.Headers = append(slices.Clip(rec.Headers), own...)
 	if WireSize(&out) <= limit {
 		return out
 	}
 	// The whole record can be found by its offset.
 	own = append(own, stream.Header{Key: headerTruncated, Value: strconv.AppendInt(nil, int64(len(rec.Value)), 10)})
-	out.Headers = append(rec.Headers[:len(rec.Headers):len(rec.Headers)], own...)
+	out.Headers = append(slices.Clip(rec.Headers), own...)
 	over := WireSize(&out) - limit
 	if over > len(out.Value) {
 		out.Headers, out.Key = own, nil

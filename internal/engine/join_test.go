@@ -291,9 +291,9 @@ func (r *reference) label(key string, y float64) {
 	}
 	if !used {
 		last := r.gone[max(0, len(r.gone)-r.window):]
-		for k := len(last) - 1; k >= 0; k-- {
-			if r.xs[last[k]].key == key {
-				r.stats.Late.add(uint64(len(r.xs) - 1 - last[k]))
+		for _, l := range slices.Backward(last) {
+			if r.xs[l].key == key {
+				r.stats.Late.add(uint64(len(r.xs) - 1 - l))
 				return
 			}
 		}

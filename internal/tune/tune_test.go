@@ -208,7 +208,7 @@ func chosenOf(res Result) map[string]string {
 		if !r.Chosen {
 			continue
 		}
-		for _, f := range strings.Fields(r.Options) {
+		for f := range strings.FieldsSeq(r.Options) {
 			k, v, _ := strings.Cut(f, "=")
 			out[k] = v
 		}

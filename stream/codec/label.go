@@ -135,8 +135,7 @@ func (l *labelDecoder) read(ctx context.Context, r *stream.Record, use func(c *e
 			return err
 		}
 		s, err := l.schemas.Schema(ctx, key.id)
-		var bad *SchemaError
-		if errors.As(err, &bad) {
+		if _, ok := errors.AsType[*SchemaError](err); ok {
 			return fail(stream.StageDecode, stream.ReasonSchema, "", err)
 		}
 		if err != nil {

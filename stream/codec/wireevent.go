@@ -189,8 +189,7 @@ func (c *wireEvents) find(ctx context.Context, f *frame) (*knownPlan, error) {
 		return nil, refuse(&SchemaError{f.id, ErrNoSchemas})
 	}
 	s, err := c.schemas.Schema(ctx, f.id)
-	var bad *SchemaError
-	if errors.As(err, &bad) {
+	if _, ok := errors.AsType[*SchemaError](err); ok {
 		return nil, refuse(err) // it may be registered later
 	}
 	if err != nil {

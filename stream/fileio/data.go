@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -116,7 +117,7 @@ func (d *dataFile) next() (value []byte, ok bool, err error) {
 		}
 		value = nil
 	}
-	return value[:len(value):len(value)], true, err
+	return slices.Clip(value), true, err
 }
 
 // Header returns the first record of the csv file at path, for codec.ParseHeader.

@@ -324,8 +324,7 @@ func TestFramesMoved(t *testing.T) {
 		"appended": {content, a},
 	} {
 		_, _, err := readRecording(bytes.Join(parts, nil))
-		var ce *CorruptError
-		if !errors.As(err, &ce) {
+		if _, ok := errors.AsType[*CorruptError](err); !ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

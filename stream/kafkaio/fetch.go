@@ -138,13 +138,11 @@ func (s *Source) fetchLoop(p *partitionFetcher) {
 			return
 		}
 		if err != nil {
-			var re *RangeError
-			if errors.As(err, &re) {
+			if re, ok := errors.AsType[*RangeError](err); ok {
 				s.fail(re)
 				return
 			}
-			var quota errThrottled
-			if errors.As(err, &quota) {
+			if quota, ok := errors.AsType[errThrottled](err); ok {
 				if sleep(s.ctx, time.Duration(quota)) != nil {
 					return
 				}

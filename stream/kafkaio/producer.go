@@ -264,8 +264,7 @@ func (p *Producer) size(k *kgo.Record) int64 {
 // fail ends producing with the first error. Buffered records are dropped, so
 // that no record is written after a missing one.
 func (p *Producer) fail(l *partitionQueue, err error) {
-	var ke *kerr.Error
-	if errors.As(err, &ke) {
+	if ke, ok := errors.AsType[*kerr.Error](err); ok {
 		err = kafka.Error(ke.Code)
 	}
 	p.cancel(fmt.Errorf("kafka: produce to topic %s partition %d: %w", l.id.Topic, l.id.ID, err))

@@ -115,7 +115,7 @@ func TopicIDs(ctx context.Context, cfg Config, topics []string, maxDown time.Dur
 		req := kmsg.NewPtrMetadataRequest()
 		for _, name := range topics {
 			t := kmsg.NewMetadataRequestTopic()
-			t.Topic = kmsg.StringPtr(name)
+			t.Topic = new(name)
 			req.Topics = append(req.Topics, t)
 		}
 		resp, err := req.RequestWith(ctx, cl)

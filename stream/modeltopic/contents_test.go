@@ -142,8 +142,7 @@ func TestContentsMakesNoTopic(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Name(t, brokers)
 	_, err := Read(t.Context(), ReadOptions{Config: config(brokers), Topic: topic})
-	var unknown *kafkaio.UnknownTopicError
-	if !errors.As(err, &unknown) {
+	if _, ok := errors.AsType[*kafkaio.UnknownTopicError](err); !ok {
 		t.Errorf("of a missing topic: %v", err)
 	}
 	if slices.Contains(kafkatest.Topics(t, brokers), topic) {

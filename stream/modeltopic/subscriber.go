@@ -164,8 +164,7 @@ func (s *Subscriber) take(r *stream.Record) {
 // model.
 func (s *Subscriber) reject(r *stream.Record, e *envelope, err error) {
 	s.rejected.Add(1)
-	var untrusted *UntrustedError
-	if errors.As(err, &untrusted) {
+	if _, ok := errors.AsType[*UntrustedError](err); ok {
 		s.refused.Add(1)
 		if s.none != nil {
 			s.none.refused = err

@@ -87,7 +87,7 @@ func TestValues(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.key, value, l.text)
 		at := schema
-		for _, k := range strings.Split(l.key, ".") {
+		for k := range strings.SplitSeq(l.key, ".") {
 			props, _ := at["properties"].(map[string]any)
 			if at, _ = props[k].(map[string]any); at == nil {
 				t.Errorf("values.schema.json does not know %s", l.key)
@@ -183,7 +183,7 @@ func TestManifests(t *testing.T) {
 				t.Fatal(err)
 			}
 			kinds := map[string]int{}
-			for _, k := range strings.Fields(c.kinds) {
+			for k := range strings.FieldsSeq(c.kinds) {
 				kinds[k]++
 			}
 			for _, m := range list {

@@ -36,8 +36,7 @@ func serve(t *testing.T, o Options) *service {
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		refuse := func(err error) {
 			code := http.StatusBadRequest
-			var limit *Error
-			if errors.As(err, &limit) {
+			if limit, ok := errors.AsType[*Error](err); ok {
 				code = limit.Code
 			}
 			w.Header().Set("Connection", "close")

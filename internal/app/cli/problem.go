@@ -37,8 +37,7 @@ func (p *Problem) Error() string {
 
 // collect turns err into a Problem.
 func collect(err error, o Origin, key string) *Problem {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	return problem(o, key, "%v", err)

@@ -294,8 +294,7 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 	crash.Command(c.Name, false)
 	f := p.Flags(c)
 	if err := f.parse(args); err != nil {
-		var unknown *pflag.NotExistError
-		if errors.As(err, &unknown) {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 			if advice := p.removed(c.Name, unknown.GetSpecifiedName()); advice != "" {
 				return Failf(Usage, "%s: flag --%s has been removed: %s", c.Name, unknown.GetSpecifiedName(), advice)
 			}

@@ -206,7 +206,7 @@ func Create(tb testing.TB, brokers []string, name string, partitions int, config
 	maps.Copy(all, config)
 	for k, v := range all {
 		cfg := kmsg.NewCreateTopicsRequestTopicConfig()
-		cfg.Name, cfg.Value = k, kmsg.StringPtr(v)
+		cfg.Name, cfg.Value = k, new(v)
 		t.Configs = append(t.Configs, cfg)
 	}
 	req.Topics = append(req.Topics, t)
