@@ -269,12 +269,16 @@ const (
 	Regress  Task = "regress"  // any finite number
 )
 
+// MaxClasses is the largest number of classes. It bounds what a corrupt state can make a
+// learner allocate.
+const MaxClasses = 1 << 12
+
 // Env is the environment of a learner.
 type Env struct {
 	// Seed determines all of the learner's randomness.
 	Seed uint64
 	Task Task
-	// Classes is the number of classes of a classifier, 2 or more; 0 stands for 2.
+	// Classes is the number of classes of a classifier, 2 to MaxClasses; 0 stands for 2.
 	// Labels are +1 and −1 for two classes, 0, 1, … Classes−1 for more.
 	Classes int
 	// Against is the number of classes if the learner is one of several one-vs-rest

@@ -59,7 +59,7 @@ type Options struct {
 	// Window is the number of examples in windowed measures; 0 is 1000.
 	Window int
 	// MaxClasses bounds the number of classes of a stream whose decoder lists more
-	// than two labels; at least 3, 0 is DefaultMaxClasses.
+	// than two labels; 3 to algos.MaxClasses, 0 is DefaultMaxClasses.
 	MaxClasses int
 	// Gate, if not empty, chooses a champion among snapshots of the model: "auto",
 	// or clauses such as
@@ -237,6 +237,9 @@ func (o Options) config() (cfg engine.Config, err error) {
 		if f.n < 0 {
 			bad(f.field, "", fmt.Errorf("%d is negative", f.n))
 		}
+	}
+	if o.MaxClasses > algos.MaxClasses {
+		bad("MaxClasses", "", fmt.Errorf("%d, want at most %d", o.MaxClasses, algos.MaxClasses))
 	}
 	if o.Delay < 0 || o.Delay > MaxJoinWindow {
 		bad("Delay", "", fmt.Errorf("%d, want 0 to %d", o.Delay, MaxJoinWindow))

@@ -36,9 +36,9 @@ func TestTuneAuto(t *testing.T) {
 // TestMisspelt: names that are not right are refused before anything is read,
 // all of them at once, with what was probably meant.
 func TestMisspelt(t *testing.T) {
-	o := Options{Learner: "sbp", Preset: "papr", Set: map[string]string{"gama": "1", "lambda": "-1"}, Scale: "minmaks", Warmup: -1}
+	o := Options{Learner: "sbp", Preset: "papr", Set: map[string]string{"gama": "1", "lambda": "-1"}, Scale: "minmaks", Warmup: -1, MaxClasses: 1 << 13}
 	err := o.Validate()
-	for _, want := range []string{"paper", `Set["gama"]`, "gamma", `Set["lambda"]`, "minmaks", "Warmup"} {
+	for _, want := range []string{"paper", `Set["gama"]`, "gamma", `Set["lambda"]`, "minmaks", "Warmup", "MaxClasses: 8192"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%v does not mention %s", err, want)
 		}

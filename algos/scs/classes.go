@@ -124,16 +124,12 @@ func (l classes) UnmarshalBinary(data []byte) error {
 	return state.Decode(data, l.fields)
 }
 
-// maxClasses bounds the number of classes in a state, so that a corrupt one cannot
-// exhaust memory.
-const maxClasses = 1 << 12
-
 func (l classes) fields(f *state.Fields) {
 	f.Group("buffer", l.Growing.Fields)
 	f.Group("pace", l.growth.fields)
 	n := len(l.classifiers)
 	f.Int("classes", &n)
-	if f.Err() == nil && (n < 3 || n > maxClasses) {
+	if f.Err() == nil && (n < 3 || n > algos.MaxClasses) {
 		f.Fail("classes", fmt.Errorf("%d", n))
 	}
 	if f.Err() != nil {

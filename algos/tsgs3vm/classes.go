@@ -117,10 +117,6 @@ func (l *classes) Model() algos.Model {
 	return l.model
 }
 
-// maxClasses bounds the number of classes in a state, so that a corrupt one cannot exhaust
-// memory.
-const maxClasses = 1 << 12
-
 // AppendBinary appends the complete state.
 func (l *classes) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
@@ -129,7 +125,7 @@ func (l *classes) UnmarshalBinary(data []byte) error { return state.Decode(data,
 
 func (l *classes) fields(f *state.Fields) {
 	f.Int("classes", &l.classes)
-	if f.Err() == nil && (l.classes < 3 || l.classes > maxClasses) {
+	if f.Err() == nil && (l.classes < 3 || l.classes > algos.MaxClasses) {
 		f.Fail("classes", fmt.Errorf("%d", l.classes))
 	}
 	if f.Err() != nil {
