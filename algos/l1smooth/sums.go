@@ -95,14 +95,14 @@ func (d *data) sum(out []float64, work int, f func(b *block, at int, vector []fl
 	return all
 }
 
-// slopes returns the first two derivatives of the paper's smoothed hinge φ_α, given α²:
+// smoothSlopes returns the first two derivatives of the paper's smoothed hinge φ_α, given α²:
 //
 //	φ_α(u)  = (u + √(α²+u²))/2
 //	φ_α'(u) = (1 + u/√(α²+u²))/2 = φ_α(u)/√(α²+u²)
 //	φ_α''(u) = α²/(2 (α²+u²)^{3/2})
 //
 // For u < 0 the sum would cancel; there φ_α = α²/(2 (√(α²+u²) − u)).
-func slopes(u, alpha2 float64) (d1, d2 float64) {
+func smoothSlopes(u, alpha2 float64) (d1, d2 float64) {
 	r := math.Sqrt(float64(u*u) + alpha2)
 	return phi(u, r, alpha2) / r, alpha2 / (2 * float64(r*float64(r*r)))
 }
@@ -147,7 +147,7 @@ func (d *data) evaluate(p *point, w []float64, alpha float64, margins bool) {
 			}
 		}
 		for i, y := range b.y {
-			d1, d2 := slopes(u[i], alpha2)
+			d1, d2 := smoothSlopes(u[i], alpha2)
 			w := b.weight.At(i)
 			t[0] += float64(w * max(u[i], 0))
 			t[1] += float64(w * d1)
@@ -204,7 +204,7 @@ func (d *data) slopes(u, q []float64, s, alpha float64) (d1, d2 float64) {
 	n, alpha2 := d.mass, float64(alpha*alpha)
 	t := d.sum(nil, 8*d.n, func(b *block, at int, _ []float64, t *totals) {
 		for i := at; i < at+len(b.y); i++ {
-			p1, p2 := slopes(u[i]-float64(s*q[i]), alpha2)
+			p1, p2 := smoothSlopes(u[i]-float64(s*q[i]), alpha2)
 			w := b.weight.At(i - at)
 			t[0] -= float64(w * float64(p1*q[i]))
 			t[1] += float64(w * float64(p2*float64(q[i]*q[i])))

@@ -22,7 +22,7 @@ func TestSmooth(t *testing.T) {
 		alpha := math.Pow(10, -10*r.Float64()+2)
 		u := r.NormFloat64() * math.Pow(10, 8*r.Float64()-6)
 		p := phi(u, math.Sqrt(u*u+alpha*alpha), alpha*alpha)
-		d1, d2 := slopes(u, alpha*alpha)
+		d1, d2 := smoothSlopes(u, alpha*alpha)
 		U, A2 := big400(u), big400(alpha*alpha)
 		root := new400().Sqrt(new400().Add(new400().Mul(U, U), A2))
 		half := new400().Quo(new400().Add(U, root), big400(2))
@@ -50,13 +50,13 @@ func TestSmooth(t *testing.T) {
 			t.Fatalf("u = %g, delta = %g, alpha = %g: rise %g, want %g", u, delta, alpha, got, want)
 		}
 	}
-	if d1, d2 := slopes(0, 4); d1 != 0.5 || d2 != 0.25 {
+	if d1, d2 := smoothSlopes(0, 4); d1 != 0.5 || d2 != 0.25 {
 		t.Errorf("at 0: %g %g", d1, d2)
 	}
 	// ∫ φ'' = 1.
 	sum, h := 0.0, 1e-3
 	for u := -200.0; u < 200; u += h {
-		_, d2 := slopes(u+h/2, 1)
+		_, d2 := smoothSlopes(u+h/2, 1)
 		sum += h * d2
 	}
 	if math.Abs(sum-1) > 2e-5 {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"compress/gzip"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,24 +56,11 @@ func TestStoredGate(t *testing.T) {
 	dir := t.TempDir()
 	unpack := func(from, to string) string {
 		t.Helper()
-		f, err := os.Open(filepath.Join("testdata", "gate", from))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(z)
-		if err != nil {
-			t.Fatal(err)
-		}
 		to = filepath.Join(dir, to)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		write(t, to, string(data))
+		write(t, to, gunzip(t, filepath.Join("testdata", "gate", from)))
 		return to
 	}
 	events := unpack("events.json.gz", "events.json")
