@@ -147,12 +147,8 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 		}
 		xs, dst, learned = xs[n:], dst[n*lanes:], learned+i
 		if seen += uint64(i); p.due(seen, c.changes()) {
-			for k, h := range c.heads {
-				var other *ensemble
-				if k > 0 && h.common != nil {
-					other = first.version
-				}
-				if err := h.makeVersion(other); err != nil {
+			for _, h := range c.heads {
+				if err := h.makeVersion(); err != nil {
 					return 0, 0, err
 				}
 			}

@@ -113,7 +113,7 @@ func (l *Learner) endBatch() error {
 	if plan == nil || !plan.due(examples, c) {
 		return nil
 	}
-	if err := l.makeVersion(nil); err != nil {
+	if err := l.makeVersion(); err != nil {
 		return err
 	}
 	if l.numbers != nil {
@@ -128,15 +128,9 @@ func (l *Learner) endBatch() error {
 	return nil
 }
 
-// makeVersion keeps a copy of the present experts as the latest version. other, which may be
-// nil, is the version of a learner that has seen the same examples: inputs and points are
-// shared with it.
-func (l *Learner) makeVersion(other *ensemble) error {
+// makeVersion keeps a copy of the present experts as the latest version.
+func (l *Learner) makeVersion() error {
 	m, place := l.ensemble()
-	near := m.near
-	if other != nil && near != nil {
-		m.near = new(neighbours)
-	}
 	now := slices.Clone(m.members)
 	for k, e := range now {
 		if e.fixed() {
@@ -150,12 +144,6 @@ func (l *Learner) makeVersion(other *ensemble) error {
 	for k, e := range now {
 		if err == nil && e.fixed() {
 			m.members[k] = e
-		}
-	}
-	if err == nil && other != nil {
-		m.inputs, m.fourier, m.splines = other.inputs, other.fourier, other.splines
-		if near != nil {
-			*m.near = neighbours{points: other.near.points, y: slices.Clone(near.y), next: near.next, shared: true}
 		}
 	}
 	l.version, l.place = m, place

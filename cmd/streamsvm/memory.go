@@ -27,22 +27,31 @@ func limitMemory() {
 }
 
 // pacer becomes garbage in every collection. Its finalizer, pace, revives it.
-type pacer struct{ live [1]metrics.Sample }
+type pacer struct {
+	live [1]metrics.Sample
+	most uint64 // live after any collection so far
+}
 
 // pace sets how much garbage may pile up besides the live heap.
 func pace(p *pacer) {
 	p.live[0].Name = "/gc/heap/live:bytes"
 	metrics.Read(p.live[:])
-	debug.SetGCPercent(garbage(p.live[0].Value.Uint64()))
+	live := p.live[0].Value.Uint64()
+	p.most = max(p.most, live)
+	debug.SetGCPercent(garbage(live, p.most))
 	runtime.SetFinalizer(p, pace)
 }
 
 // garbage returns how much garbage to allow, in percent of the live bytes: half up to
 // 16 MiB, then in proportion to their square root (Kirisame et al., "Optimal heap
 // limits for reducing browser memory use", 2022), but never less than a quarter, so
-// that serving a large model does not keep the collector busy all the time.
-func garbage(live uint64) int {
-	return max(25, min(50, int(100*math.Sqrt((4<<20)/float64(live+1)))))
+// that serving a large model does not keep the collector busy all the time. most is
+// the largest number of bytes that were ever live: memory that was needed once may be
+// filled again, by as much garbage as there is live, while the peak stays the same.
+func garbage(live, most uint64) int {
+	n := float64(live + 1)
+	again := min(1, (0.875*float64(most)-n)/n)
+	return int(100 * max(0.25, min(0.5, math.Sqrt((4<<20)/n)), again))
 }
 
 // memoryLimit returns the memory limit of the cgroup that the process is in, version

@@ -53,9 +53,9 @@ func TestMemoryLimit(t *testing.T) {
 
 // The collector's percentage follows what is live, after every collection.
 func TestPace(t *testing.T) {
-	for mib, want := range map[uint64]int{0: 50, 1: 50, 16: 49, 36: 33, 64: 25, 1 << 20: 25} {
-		if got := garbage(mib << 20); got != want {
-			t.Errorf("%d MiB: %d %%, want %d %%", mib, got, want)
+	for c, want := range map[[2]uint64]int{{0, 0}: 50, {1, 1}: 50, {16, 16}: 49, {36, 36}: 33, {64, 64}: 25, {1 << 20, 1 << 20}: 25, {64, 72}: 25, {64, 96}: 31, {64, 900}: 100} {
+		if got := garbage(c[0]<<20, c[1]<<20); got != want {
+			t.Errorf("%d MiB, once %d: %d %%, want %d %%", c[0], c[1], got, want)
 		}
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(50))
