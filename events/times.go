@@ -3,6 +3,7 @@ package events
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -186,12 +187,7 @@ func (c *column) order(f *Field, n int) bool {
 // timeName reports whether a field with this name may hold times.
 func timeName(name string) bool {
 	name = strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
-	for _, end := range []string{"ts", "time", "date", "_at", "timestamp"} {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"ts", "time", "date", "_at", "timestamp"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // timeUnit returns the unit of whole numbers from first to last in a field with this name, if they

@@ -2,6 +2,7 @@ package sbp
 
 import (
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/rank"
 )
@@ -153,12 +154,9 @@ func (l *level) scan(u, y []float64, lo, hi float64) {
 	for c := range l.band {
 		l.band[c] = l.band[c][:0]
 	}
-	n := len(u)
-	if len(l.found) < n {
-		l.found = make([]int32, n+n/4)
-	}
 	var depth [lanes]float64
-	all, negative, found := scan(u, y[:n], l.shift, lo, hi, &depth, l.found)
+	l.found = slices.Grow(l.found[:0], len(u))[:len(u)]
+	all, negative, found := scan(u, y[:len(u)], l.shift, lo, hi, &depth, l.found)
 	for _, i := range l.found[:found] {
 		v, sign := l.value(u[i], y[i])
 		c := 0
@@ -313,6 +311,15 @@ func (l *level) fillPairs(volume, hi float64, n int) int {
 func (l *level) more(class, k, n int) bool {
 	known := [2]int{l.below[0] + len(l.band[0]), l.below[1] + len(l.band[1])}
 	return known[0]+known[1] != n && k >= known[class]
+}
+
+// lowest returns, in order, all examples at which p* is nonzero, and possibly others.
+func (l *level) lowest(u, y []float64) []int32 {
+	var depth [lanes]float64
+	end := math.Nextafter(max(l.edge[0].V, l.edge[1].V), math.Inf(1))
+	l.found = slices.Grow(l.found[:0], len(u))[:len(u)]
+	_, _, n := scan(u, y, l.shift, math.Inf(-1), end, &depth, l.found)
+	return l.found[:n]
 }
 
 // has reports whether p* is nonzero at an example, according to the last solution.

@@ -155,6 +155,11 @@ func TestLevelWithBias(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		u, y := responses(r, size(r, 2, 40))
+		for i := range y {
+			if seed%4 == 0 && r.IntN(8) > 0 { // a rare class
+				y[i] = -1
+			}
+		}
 		y[0], y[1] = 1, -1
 		small := len(u) <= 12 && solved < 150
 		var l level
@@ -188,12 +193,13 @@ func TestLevelWithBias(t *testing.T) {
 				t.Fatalf("seed %d, step %d: %g of water, want %g", seed, step, w, volume)
 			}
 			var n [2]int
+			low := l.lowest(u, y)
 			for i := range u {
 				class := int(1-y[i]) / 2
 				if l.has(i, u, y) {
 					n[class]++
-					if raw[i]+y[i]*l.bias > l.gamma+1e-12*scale {
-						t.Fatalf("seed %d, step %d: a dry example may be drawn", seed, step)
+					if raw[i]+y[i]*l.bias > l.gamma+1e-12*scale || !slices.Contains(low, int32(i)) {
+						t.Fatalf("seed %d, step %d: a dry example may be drawn, or a wet one not", seed, step)
 					}
 				} else if raw[i]+y[i]*l.bias < l.gamma-1e-12*scale {
 					t.Fatalf("seed %d, step %d: an example under water may not be drawn", seed, step)

@@ -13,7 +13,8 @@ const sorted = 48
 // level, by bisection over ranks, and sorts them. Each round looks at the pair (or the
 // entry of a single class) in the middle of the remaining ranks, and moves the end of
 // the bands that is on its other side from the level. An end of a band that the level
-// lies beyond stays.
+// lies beyond stays. Where a class has many more entries than the other, those that make
+// no pair stay unsorted, after the others.
 func (l *level) narrow(classes int, volume float64) {
 	for {
 		// Ranks (from 0) that all classes have in their bands: first ≤ r < end.
@@ -23,7 +24,15 @@ func (l *level) narrow(classes int, volume float64) {
 			end = min(end, l.below[1]+len(l.band[1]))
 		}
 		if end-first <= sorted {
-			break
+			for c := range classes {
+				band := l.band[c]
+				if n := max(sorted, end-l.below[c]); n < len(band) {
+					rank.Nth(band, n) // and the one after the last pair is in its place
+					band = band[:n]
+				}
+				slices.SortFunc(band, rank.Compare)
+			}
+			return
 		}
 		r := first + (end-first)/2
 		filled := l.depth
@@ -55,8 +64,5 @@ func (l *level) narrow(classes int, volume float64) {
 		if filled < volume {
 			l.depth = filled
 		}
-	}
-	for c := range classes {
-		slices.SortFunc(l.band[c], rank.Compare)
 	}
 }

@@ -166,8 +166,8 @@ func (l *Learner) pick(g generator, step uint64) int {
 	}
 	skip := g.IntN(max(count, 1))
 	last := 0
-	for i := range n {
-		if l.inClass(i, class) && l.cur.has(i, l.u, l.y) {
+	for _, i := range l.cur.lowest(l.u, l.y) {
+		if i := int(i); l.inClass(i, class) && l.cur.has(i, l.u, l.y) {
 			if last = i; skip == 0 {
 				break
 			}

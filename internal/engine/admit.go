@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -230,11 +231,7 @@ func (g *admission) fields(f *state.Fields) {
 	if g.limits.Distinct == 0 || !f.Decoding() && len(g.seen) == 0 || f.Decoding() && !f.Next("features_seen") {
 		return
 	}
-	var list []int32
-	for j := range g.seen {
-		list = append(list, j)
-	}
-	slices.Sort(list)
+	list := slices.Sorted(maps.Keys(g.seen))
 	f.Int32s("features_seen", &list)
 	if f.Decoding() {
 		g.seen = map[int32]struct{}{}

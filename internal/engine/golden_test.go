@@ -21,7 +21,7 @@ import (
 var golden = map[string]string{
 	"adaptive": "574df39a49f66255",
 	"scs":      "7e259423c0b03f82",
-	"sbp":      "f8b30aac994dff3c",
+	"sbp":      "618d51cfb2d6dfe3",
 	"tsgs3vm":  "44fc6570d59a20a4",
 	"dsg":      "ba69e5bbd6b89ce4",
 	"lssvm":    "eea24741b39360a0",
