@@ -56,7 +56,12 @@ func (o Offsets) Clone() Offsets {
 // Partitions returns the partitions in order of Compare: the order in which
 // offsets are written wherever bytes matter.
 func (o Offsets) Partitions() []Partition {
-	return slices.SortedFunc(maps.Keys(o), Partition.Compare)
+	ps := make([]Partition, 0, len(o))
+	for p := range o {
+		ps = append(ps, p)
+	}
+	slices.SortFunc(ps, Partition.Compare)
+	return ps
 }
 
 // A Source delivers the records of a stream in consumption order.

@@ -316,9 +316,9 @@ func (l *level) more(class, k, n int) bool {
 // lowest returns, in order, all examples at which p* is nonzero, and possibly others.
 func (l *level) lowest(u, y []float64) []int32 {
 	var depth [lanes]float64
-	end := math.Nextafter(max(l.edge[0].V, l.edge[1].V), math.Inf(1))
+	top := max(l.edge[0].V, l.edge[1].V)
 	l.found = slices.Grow(l.found[:0], len(u))[:len(u)]
-	_, _, n := scan(u, y, l.shift, math.Inf(-1), end, &depth, l.found)
+	_, _, n := scan(u, y, l.shift, math.Inf(-1), math.Nextafter(top, math.Inf(1)), &depth, l.found)
 	return l.found[:n]
 }
 

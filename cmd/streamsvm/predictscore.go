@@ -269,12 +269,10 @@ func (p *predict) read(ctx context.Context, src stream.Source, waits bool, work,
 
 // waits reports whether reading one of the files may wait for other programs.
 func waits(files []string) bool {
-	for _, name := range files {
-		if info, err := os.Stat(name); name == "-" || err == nil && !info.Mode().IsRegular() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(files, func(name string) bool {
+		info, err := os.Stat(name)
+		return name == "-" || err == nil && !info.Mode().IsRegular()
+	})
 }
 
 // format makes the batch's lines of standard output.

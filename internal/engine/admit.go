@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -231,7 +230,11 @@ func (g *admission) fields(f *state.Fields) {
 	if g.limits.Distinct == 0 || !f.Decoding() && len(g.seen) == 0 || f.Decoding() && !f.Next("features_seen") {
 		return
 	}
-	list := slices.Sorted(maps.Keys(g.seen))
+	var list []int32
+	for j := range g.seen {
+		list = append(list, j)
+	}
+	slices.Sort(list)
 	f.Int32s("features_seen", &list)
 	if f.Decoding() {
 		g.seen = map[int32]struct{}{}
