@@ -89,6 +89,30 @@ func sample(n int) (events [][]NamedCell) {
 	return events
 }
 
+// Short texts are words where words recur and whole texts do not.
+func TestShortTexts(t *testing.T) {
+	for _, c := range []struct {
+		want Type
+		text func(i int) string
+	}{
+		{HashedText, func(i int) string { return fmt.Sprintf("pay k%d %d", i%7, i*i%997) }},
+		{HashedText, func(i int) string { return fmt.Sprintf("k%d no-%d", i%7, i) }},
+		{Array, func(i int) string { return fmt.Sprintf("[%d, %d, %d]", i%9, i%10, i%11) }},
+		{Categorical, func(i int) string { return fmt.Sprintf("%d %d %d", i%9, i%10, i%11) }},
+		{Ignore, func(i int) string { return fmt.Sprintf("first%d last%d", i, i*i) }},
+		{Categorical, func(i int) string { return fmt.Sprintf("first%d last%d", i%700, i%700) }},
+		{Categorical, func(i int) string { return fmt.Sprintf("pay k%d", i%400) }},
+	} {
+		events := make([][]NamedCell, 1000)
+		for i := range events {
+			events[i] = []NamedCell{{Name: "x", Cell: num(float64(i % 10))}, {Name: "t", Cell: text(c.text(i))}}
+		}
+		if s, err := Infer(events, Spec{}); err != nil || s.Fields[0].Type != c.want {
+			t.Errorf("%s: %+v, %v, want %v", c.text(3), s.Fields[0], err, c.want)
+		}
+	}
+}
+
 func TestInfer(t *testing.T) {
 	events := sample(1000)
 	s, err := Infer(events, Spec{})

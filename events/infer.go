@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -47,7 +48,8 @@ const (
 	distinctIDs = 0.95   // texts are ids if more than this share of them is distinct
 	leastIDs    = 1000   // this many integers, all distinct, are ids
 	leastRun    = 100    // or this many consecutive ones
-	wordsEach   = 4      // a text has at least this many words on average, otherwise it is a category
+	wordsEach   = 4      // a text has at least this many words on average, or half of its words are
+	wordTexts   = 5      // in this many different texts; otherwise it is a category
 	defaultMax  = 64     // at most this many categories get their own features
 	defaultMin  = 5      // if they occur at least this often
 	manyHash    = 1 << 8 // for more categories; each feature costs a kernel a dimension
@@ -173,11 +175,10 @@ type column struct {
 	n       int            // not null
 	numbers []float64      // of numbers and times
 	texts   map[string]int // of texts
-	words   int
-	times   int // texts that are times
-	decimal int // texts that are numbers
-	zeros   int // of these, those with a zero before other digits: codes
-	truths  int // texts that are true or false
+	times   int            // texts that are times
+	decimal int            // texts that are numbers
+	zeros   int            // of these, those with a zero before other digits: codes
+	truths  int            // texts that are true or false
 	lists   [][]Cell
 	all     []Cell
 	rows    []int       // the event of each of all
@@ -203,7 +204,6 @@ func (c *column) add(k int, n *NamedCell) {
 		}
 		text := string(n.Cell.Text)
 		c.texts[text]++
-		c.words += len(strings.Fields(text))
 		if _, ok := parseTime(n.Cell.Text, ""); ok {
 			c.times++
 		}
@@ -274,18 +274,41 @@ func (c *column) choose(f *Field) {
 
 // text chooses the type of a column of texts.
 func (c *column) text(f *Field) {
-	if n := c.kinds[Text]; c.words >= wordsEach*n && 2*len(c.texts) > n {
-		f.Type = HashedText
-		return
-	}
+	long, recur := c.words()
 	nulls, none := c.nulls()
 	switch {
+	case long:
+		f.Type = HashedText
 	case c.split(f):
 	case c.numberLists(f, c.n-none):
 		f.Nulls = nulls
+	case recur:
+		f.Type = HashedText
 	default:
 		c.category(f, c.kinds[Text])
 	}
+}
+
+// words reports, of texts that are mostly different, whether they are long, and whether words
+// recur: then words say more about an event than the whole text does.
+func (c *column) words() (long, recur bool) {
+	words, in := 0, map[string]int{} // in how many different texts a word is
+	for text, n := range c.texts {
+		list := strings.Fields(text)
+		words += n * len(list)
+		for _, word := range list {
+			in[word]++
+		}
+	}
+	all, often := 0, 0
+	for word, n := range in {
+		if all += n; n >= wordTexts && strings.ContainsFunc(word, unicode.IsLetter) {
+			often += n
+		}
+	}
+	n := c.kinds[Text]
+	differ := 2*len(c.texts) > n
+	return differ && words >= wordsEach*n, differ && 2*often >= all
 }
 
 // complete infers the settings that f leaves open, from the given number of events.

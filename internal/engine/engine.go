@@ -276,12 +276,10 @@ func NewEngine(cfg Config) (*Engine, error) {
 // tunable reports whether tuning has anything to choose: an option that is tunable
 // and not given.
 func tunable(spec algos.Spec, given map[string]string) bool {
-	for _, o := range spec.Options {
-		if _, ok := given[o.Name]; o.Tune != "" && !ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(spec.Options, func(o algos.Option) bool {
+		_, ok := given[o.Name]
+		return o.Tune != "" && !ok
+	})
 }
 
 // Consume consumes records in order and learns from them on the learner's schedule.

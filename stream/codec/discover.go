@@ -190,16 +190,11 @@ func (d *Discovery) LookRecord(ctx context.Context, rec *stream.Record) (enough 
 
 // enough reports whether enough is known.
 func (d *Discovery) enough() bool {
-	if d.minus && d.plus && d.plain == d.records && !d.given() {
-		return true // the default labels, and nothing but vectors
-	}
-	if d.records >= vectorSample && d.plain == d.records && !d.given() && d.labels.usual() {
+	plain := d.plain == d.records && !d.given() // nothing but vectors
+	switch {
+	case plain && (d.minus && d.plus || d.records >= vectorSample && d.labels.usual() || d.o.Task == "regress" && d.plain >= 10):
 		return true
-	}
-	if d.o.Task == "regress" && d.plain == d.records && d.plain >= 10 && !d.given() {
-		return true
-	}
-	if d.records == SampleSize {
+	case d.records == SampleSize:
 		d.count()
 	}
 	return d.records >= SampleSize && d.labelsKnown() || d.records >= sampleMost

@@ -118,7 +118,7 @@ func Gatherer(reg *prometheus.Registry) prometheus.Gatherer {
 
 // lag registers the lag of a source, nil before there is one.
 func (m maker) lag(source func() stream.Lagger) {
-	lag := prometheus.NewDesc(m.prefix+"lag_records", "Records between the position and the end of the partition.", []string{"topic", "partition"}, nil)
+	lag := prometheus.NewDesc(m.prefix+"lag_records", "Records between the position and the end of the partition. A trainer's position is what it has read: queue_records wait before it.", []string{"topic", "partition"}, nil)
 	m.reg.MustRegister(collector(func(send send) {
 		if l := source(); l != nil {
 			for p, n := range l.Lag() {
