@@ -61,19 +61,19 @@ func TestPace(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	pace(new(pacer))
 	held := make([]byte, 64<<20)
-	now := func() uint64 {
+	await := func(what string, ok func(percent uint64) bool) {
+		t.Helper()
 		sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-		metrics.Read(sample)
-		return sample[0].Value.Uint64()
-	}
-	for range 100 {
-		if runtime.GC(); now() < 30 {
-			break
+		for range 100 {
+			runtime.GC()
+			if metrics.Read(sample); ok(sample[0].Value.Uint64()) {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Millisecond)
+		t.Errorf("64 MiB %s: %d %%", what, sample[0].Value.Uint64())
 	}
-	if n := now(); n >= 30 {
-		t.Errorf("%d %% while %d bytes are held", n, len(held))
-	}
+	await("are held", func(percent uint64) bool { return percent < 30 })
 	runtime.KeepAlive(held)
+	await("were held", func(percent uint64) bool { return percent > 50 })
 }
