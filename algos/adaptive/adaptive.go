@@ -322,6 +322,7 @@ func (l *Learner) widen(in *input) error {
 		}
 	}
 	l.setExperts(list)
+	l.inputs.observe(in.x.X)
 	l.prepare(in)
 	in.phi, in.hat = stream.Vec{}, stream.Vec{}
 	for _, e := range list {
@@ -329,7 +330,6 @@ func (l *Learner) widen(in *input) error {
 			return err
 		}
 	}
-	l.inputs.observe(in.x.X)
 	return nil
 }
 

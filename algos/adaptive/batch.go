@@ -2,7 +2,6 @@ package adaptive
 
 import (
 	"context"
-	"slices"
 
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -155,7 +154,7 @@ func (l *Learner) run(part [2]int, from, to int, fresh, learn bool) error {
 			if !learn {
 				continue
 			}
-			if err := x.learn(in, s); err != nil {
+			if err := x.learn(in.toLearn(), s); err != nil {
 				return err
 			}
 		}
@@ -173,11 +172,10 @@ func (l *Learner) step(ctx context.Context, part [2]int, seen uint64) error {
 	return nil
 }
 
-// makeBatch prepares a batch from the front of xs; each input is standardised by the examples
-// before it. It reports whether the batch is a single example, the first that is wide.
+// makeBatch prepares a batch from the front of xs. It reports whether the batch is a single example, the first that is wide.
 func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 	l.batch = l.batch[:0]
-	starts := false
+	starts, computed := false, false
 	for i, x := range xs {
 		if widens = !l.inputs.wide && x.X.Dim() > narrow; widens && i > 0 {
 			widens = false
@@ -187,8 +185,13 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 			l.buffers[i] = nil
 		}
 		in, known := l.common.input(l.detector.Seen() + uint64(i))
-		if !known {
-			in = l.inputs.input(l.buffers[i], x.X)
+		switch {
+		case known:
+			l.inputs.observe(x.X)
+		case widens:
+			in, computed = l.inputs.input(l.buffers[i], x.X), true
+		default:
+			in, computed = l.inputs.next(l.buffers[i], x.X), true
 			l.buffers[i] = in.z.Val
 		}
 		in.x, in.i = x, i-max(0, i-int((l.detector.Seen()+uint64(i))%tick))
@@ -197,7 +200,6 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 			break
 		}
 		l.dim = max(l.dim, x.X.Dim())
-		l.inputs.observe(x.X)
 		if starts = l.fourier == nil && !l.inputs.wide && l.detector.Seen()+uint64(i)+1 >= uint64(l.sizes.first) && l.dim > 0; starts {
 			break
 		}
@@ -205,10 +207,8 @@ func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 	if l.numbers != nil {
 		l.phis = nil
 	}
-	if slices.ContainsFunc(l.batch, func(in input) bool { return in.phi.Val == nil }) {
+	if computed {
 		l.setPhis(&l.phis, l.batch)
-	}
-	if slices.ContainsFunc(l.batch, func(in input) bool { return in.hat.Val == nil }) {
 		l.setHats(&l.hats, &l.inputs, l.batch, xs)
 	}
 	if starts {

@@ -112,16 +112,28 @@ func TestWeightsOfARareClass(t *testing.T) {
 	}
 }
 
-// TestClassesWithHeavyTails: what the classes compute together is what each would compute.
+// TestClassesWithHeavyTails: what the classes compute together is what each would compute, also of
+// words.
 func TestClassesWithHeavyTails(t *testing.T) {
+	for _, words := range []int{0, 300} {
+		sharedAs(t, words)
+	}
+}
+
+func sharedAs(t *testing.T, words int) {
 	r := rand.New(rand.NewPCG(8, 3))
 	var xs []*stream.Example
 	for i := range 700 {
 		y := r.IntN(3)
 		a, b := math.Exp(float64(y)+2*r.NormFloat64()), float64(y%2)+r.NormFloat64()
-		xs = append(xs, &stream.Example{Seq: uint64(i + 1), X: stream.Vec{Val: []float32{float32(a), float32(b), float32(r.IntN(8) / 7)}}, Y: float64(y), Labelled: true})
+		x := stream.Vec{Val: []float32{float32(a), float32(b), float32(r.IntN(8) / 7)}}
+		if words > 0 {
+			x.Idx = []int32{0, 1, int32(600 + r.IntN(words))}
+		}
+		xs = append(xs, &stream.Example{Seq: uint64(i + 1), X: x, Y: float64(y), Labelled: true})
 	}
-	env := algos.Env{Seed: 1, Classes: 3, Scaled: []bool{false, false, true}}
+	env := algos.Env{Seed: 1, Classes: 3, Scaled: slices.Repeat([]bool{true}, 3+3*words)}
+	env.Scaled[0], env.Scaled[1] = false, false
 	var decisions [2][]float64
 	var states [2][]byte
 	for k, block := range []int{50, 256} {
@@ -137,7 +149,7 @@ func TestClassesWithHeavyTails(t *testing.T) {
 			}
 			decisions[k] = append(decisions[k], out...)
 			states[k] = algostest.Bytes(t, l)
-			if b := l.(*classes).common.batch; len(b) == 0 || b[0].row.Idx == nil {
+			if b := l.(*classes).common.batch; at > 0 && (len(b) == 0 || b[0].row.Idx == nil) {
 				t.Error("computed together, the last feature is scaled")
 			}
 			if k > 0 {

@@ -36,8 +36,7 @@ func (c *common) prepare(h *Learner, xs []*stream.Example) error {
 			*c = common{}
 			return nil
 		}
-		c.batch = append(c.batch, c.inputs.input(nil, x.X))
-		c.inputs.observe(x.X)
+		c.batch = append(c.batch, c.inputs.next(nil, x.X))
 	}
 	for part := c.batch; len(part) > 0; {
 		n := min(len(part), tick)
@@ -46,10 +45,10 @@ func (c *common) prepare(h *Learner, xs []*stream.Example) error {
 			zs[i] = part[i].z
 		}
 		c.search.begin(&c.near, zs...)
-		for i, z := range zs {
+		for i := range zs {
 			v := c.search.votes(i)
 			part[i].votes = &v
-			c.near.add(z, 0)
+			c.near.add(part[i].toLearn().z, 0)
 		}
 		part = part[n:]
 	}

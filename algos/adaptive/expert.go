@@ -25,7 +25,18 @@ type input struct {
 	phi stream.Vec // random features of z; empty if there are none
 	hat stream.Vec // hat functions of its numbers and their products; empty if there are no splines
 
-	votes *[2]vote // of the neighbours; nil: not computed yet
+	votes   *[2]vote       // of the neighbours; nil: not computed yet
+	learned *[2]stream.Vec // z and row for learning; nil: as they are
+}
+
+// toLearn returns the input that experts learn from.
+func (in *input) toLearn() *input {
+	if in.learned == nil {
+		return in
+	}
+	out := *in
+	out.z, out.row = in.learned[0], in.learned[1]
+	return &out
 }
 
 // expert is a base learner. To add one, implement this interface and add a line to

@@ -85,6 +85,17 @@ func (in *inputs) input(room []float32, x stream.Vec) input {
 	return input{z: z, row: in.gradientRow(z, x)}
 }
 
+// next returns the forms of x and updates the statistics with x. A wide example's new features, such
+// as words, have no size before: they are in learned only.
+func (in *inputs) next(room []float32, x stream.Vec) input {
+	out := in.input(room, x)
+	if in.observe(x) {
+		z := in.apply(x)
+		out.learned = &[2]stream.Vec{z, unitLength(z)}
+	}
+	return out
+}
+
 // gradientRow returns the input of gradient experts, given z, that of the others for x. Wide
 // examples have length 1. Sparse features, and those whose scale has a meaning, such as those of
 // categories, are as in x, but for the clipping: the experts learn faster where most features
@@ -147,8 +158,9 @@ func (in *inputs) row(row []float32, x stream.Vec) []float32 {
 	return row
 }
 
-// observe updates the statistics with x.
-func (in *inputs) observe(x stream.Vec) {
+// observe updates the statistics with x. It reports whether x is wide and has features that were 0 in
+// all examples before.
+func (in *inputs) observe(x stream.Vec) (fresh bool) {
 	dim := x.Dim()
 	if in.wide {
 		x = known(x)
@@ -158,9 +170,11 @@ func (in *inputs) observe(x stream.Vec) {
 			if x.Idx != nil {
 				j = int(x.Idx[k])
 			}
-			in.most[j] = max(in.most[j], math.Abs(in.mapped(j, v)))
+			size := math.Abs(in.mapped(j, v))
+			fresh = fresh || in.most[j] == 0 && size > 0
+			in.most[j] = max(in.most[j], size)
 		}
-		return
+		return fresh
 	}
 	for len(in.mean) < dim { // the feature was 0 in all examples before
 		in.mean, in.m2 = append(in.mean, 0), append(in.m2, 0)
@@ -173,6 +187,7 @@ func (in *inputs) observe(x stream.Vec) {
 		in.mean[j] = m + d/in.n
 		in.m2[j] += float64(d * (v - in.mean[j]))
 	}
+	return false
 }
 
 // mapped returns value v of feature j, mapped by asinh if the feature has heavy tails.

@@ -386,3 +386,47 @@ func TestWidest(t *testing.T) {
 		t.Errorf("%d features of a dense example", len(z.Val))
 	}
 }
+
+// The linear experts and neighbours learn from a word or category when it occurs first.
+func TestNewFeatures(t *testing.T) {
+	id := func(i int) stream.Vec { return stream.Vec{Idx: []int32{1, int32(600 + i)}, Val: []float32{1, 3}} }
+	for _, n := range []int{0, 3} {
+		made, err := Spec.New(algos.Env{Seed: 1, Classes: n}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads := map[int]*Learner{}
+		if c, ok := made.(*classes); ok {
+			heads[0], heads[1] = c.heads[0], c.heads[1]
+		} else {
+			heads[1] = made.(*Learner)
+		}
+		for i := range 700 {
+			x := &stream.Example{Seq: uint64(i + 1), Labelled: true, X: id(i), Y: float64(i % 2)}
+			if n == 0 {
+				x.Y = 2*x.Y - 1
+			}
+			if _, err := algos.Feed(t.Context(), made, x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for k, l := range heads {
+			for _, e := range l.experts {
+				if !slices.Contains([]string{"l1", "ada", "o0.5", "o2", "n512"}, e.name) {
+					continue
+				}
+				score := func(x stream.Vec) float64 {
+					in := input{x: &stream.Example{X: x}}
+					l.prepare(&in)
+					e.begin([]input{in}, true)
+					return e.predict(&in).f
+				}
+				for i := 690; i < 700; i++ { // an id that is new weighs nothing
+					if f, without := score(id(i)), score(id(9999)); (f > without) != (i%2 == k) {
+						t.Errorf("%d classes, head %d: %s gives id %d %v, a new one %v", n, k, e.name, i, f, without)
+					}
+				}
+			}
+		}
+	}
+}
