@@ -292,9 +292,7 @@ func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []
 			}
 			pick = pick[n:]
 		case distance:
-			for i, v := range c.norm[from:][:len(d)] {
-				out[i] = float32(distanceOf(norm, v, d[i]))
-			}
+			vec.Distances(out, norm, c.norm[from:], d)
 		default:
 			for i, v := range d {
 				out[i] = float32(v)

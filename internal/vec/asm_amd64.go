@@ -277,6 +277,20 @@ func overlapAsm(on code, sign, most float64, k []float32, y []float64) int {
 	return n
 }
 
+// distancesAsm processes a multiple of 16 elements, none in Go code, and returns their number.
+func distancesAsm(on code, dst []float32, x float64, norms, dots []float64) int {
+	n := len(dst) / 16 * 16
+	switch {
+	case n == 0 || on == generic:
+		return 0
+	case on == avx512:
+		distancesAVX512(x, &norms[0], &dots[0], &dst[0], n)
+	default:
+		distancesAVX2(x, &norms[0], &dots[0], &dst[0], n)
+	}
+	return n
+}
+
 // axpy64Asm processes a multiple of 16 elements, none in Go code, and returns their
 // number.
 func axpy64Asm(on code, c float64, x, y []float64) int {

@@ -22,6 +22,8 @@ func axpyMixedAsm(code, float64, []float32, []float64) int { return 0 }
 
 func overlapAsm(code, float64, float64, []float32, []float64) int { return 0 }
 
+func distancesAsm(code, []float32, float64, []float64, []float64) int { return 0 }
+
 func axpy64Asm(code, float64, []float64, []float64) int { return 0 }
 
 func (k Kernel) applyAsm(code, []float32, expScale) int { return 0 }

@@ -119,6 +119,11 @@ func axpy64AVX512(c float64, x *float64, y *float64, n int)
 //go:noescape
 func overlapAVX512(sign float64, most float64, x *float32, y *float64, n int)
 
+// distancesAVX512 sets dst[i] to max(x + norms[i] − 2·dots[i], 0) for i < n; n > 0 is a multiple of 16.
+//
+//go:noescape
+func distancesAVX512(x float64, norms *float64, dots *float64, dst *float32, n int)
+
 // extremesAVX512 sets out to the largest values with a < hi in each of eight lanes and their
 // indices, the smallest values with a > lo and theirs; n > 0 is a multiple of 8.
 //
@@ -274,6 +279,11 @@ func axpy64AVX2(c float64, x *float64, y *float64, n int)
 //
 //go:noescape
 func overlapAVX2(sign float64, most float64, x *float32, y *float64, n int)
+
+// distancesAVX2 sets dst[i] to max(x + norms[i] − 2·dots[i], 0) for i < n; n > 0 is a multiple of 16.
+//
+//go:noescape
+func distancesAVX2(x float64, norms *float64, dots *float64, dst *float32, n int)
 
 // extremesAVX2 sets out to the largest values with a < hi in each of eight lanes and their
 // indices, the smallest values with a > lo and theirs; n > 0 is a multiple of 8.

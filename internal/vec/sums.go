@@ -36,6 +36,18 @@ func overlapOn(on code, v float32, k []float32, y []float64) {
 	}
 }
 
+// Distances sets dst[i] to x + norms[i] − 2·dots[i], or 0 if that is negative. No value is NaN.
+func Distances(dst []float32, x float64, norms, dots []float64) {
+	distancesOn(active, dst, x, norms, dots)
+}
+
+func distancesOn(on code, dst []float32, x float64, norms, dots []float64) {
+	norms, dots = norms[:len(dst)], dots[:len(dst)]
+	for i := distancesAsm(on, dst, x, norms, dots); i < len(dst); i++ {
+		dst[i] = float32(max(x+norms[i]-2*dots[i], 0))
+	}
+}
+
 // Dot64 returns Σ a[i]·b[i], in an order that depends only on len(a).
 func Dot64(a, b []float64) float64 { return dot64On(active, a, b) }
 

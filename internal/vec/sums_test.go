@@ -132,6 +132,27 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+func TestDistances(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 0))
+	for n := range 100 {
+		_, norms := guarded64(r, mixes[0], n)
+		_, dots := guarded64(r, mixes[0], n)
+		dst, around := guarded(n, r.IntN(9))
+		for c := generic; c <= best(); c++ {
+			clear(dst)
+			distancesOn(c, dst, 0.25, norms, dots)
+			for i, v := range dst {
+				if want := float32(math.Max(0.25+norms[i]-2*dots[i], 0)); v != want {
+					t.Fatalf("n %d: %s gives %g, want %g", n, c, v, want)
+				}
+			}
+			if !around() {
+				t.Fatalf("n %d: %s writes around", n, c)
+			}
+		}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	const seed = 11
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -4559,6 +4559,39 @@ loop:
 	VZEROUPPER
 	RET
 
+// func distancesAVX512(x float64, norms *float64, dots *float64, dst *float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·distancesAVX512(SB), NOSPLIT, $0-40
+	MOVQ         norms+8(FP), AX
+	MOVQ         dots+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         n+32(FP), BX
+	VBROADCASTSD x+0(FP), Z0
+	VXORPS       Z1, Z1, Z1
+
+loop:
+	VADDPD    (AX), Z0, Z2
+	VMOVUPD   (CX), Z3
+	VADDPD    Z3, Z3, Z3
+	VSUBPD    Z3, Z2, Z2
+	VMAXPD    Z1, Z2, Z2
+	VCVTPD2PS Z2, Y2
+	VMOVUPS   Y2, (DX)
+	VADDPD    64(AX), Z0, Z2
+	VMOVUPD   64(CX), Z3
+	VADDPD    Z3, Z3, Z3
+	VSUBPD    Z3, Z2, Z2
+	VMAXPD    Z1, Z2, Z2
+	VCVTPD2PS Z2, Y2
+	VMOVUPS   Y2, 32(DX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x40, DX
+	SUBQ      $0x10, BX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
 // func extremesAVX512(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
 // Requires: AVX, AVX512F
 TEXT ·extremesAVX512(SB), NOSPLIT, $0-48
@@ -8341,6 +8374,53 @@ loop:
 	ADDQ      $0x00000080, CX
 	SUBQ      $0x10, DX
 	JNZ       loop
+	VZEROUPPER
+	RET
+
+// func distancesAVX2(x float64, norms *float64, dots *float64, dst *float32, n int)
+// Requires: AVX
+TEXT ·distancesAVX2(SB), NOSPLIT, $0-40
+	MOVQ         norms+8(FP), AX
+	MOVQ         dots+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         n+32(FP), BX
+	VBROADCASTSD x+0(FP), Y0
+	VXORPS       Y1, Y1, Y1
+
+loop:
+	VADDPD     (AX), Y0, Y2
+	VMOVUPD    (CX), Y3
+	VADDPD     Y3, Y3, Y3
+	VSUBPD     Y3, Y2, Y2
+	VMAXPD     Y1, Y2, Y2
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, (DX)
+	VADDPD     32(AX), Y0, Y2
+	VMOVUPD    32(CX), Y3
+	VADDPD     Y3, Y3, Y3
+	VSUBPD     Y3, Y2, Y2
+	VMAXPD     Y1, Y2, Y2
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, 16(DX)
+	VADDPD     64(AX), Y0, Y2
+	VMOVUPD    64(CX), Y3
+	VADDPD     Y3, Y3, Y3
+	VSUBPD     Y3, Y2, Y2
+	VMAXPD     Y1, Y2, Y2
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, 32(DX)
+	VADDPD     96(AX), Y0, Y2
+	VMOVUPD    96(CX), Y3
+	VADDPD     Y3, Y3, Y3
+	VSUBPD     Y3, Y2, Y2
+	VMAXPD     Y1, Y2, Y2
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, 48(DX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x40, DX
+	SUBQ       $0x10, BX
+	JNZ        loop
 	VZEROUPPER
 	RET
 

@@ -149,6 +149,7 @@ func main() {
 		axpy(s, "axpyMixed", 4)
 		axpy(s, "axpy64", 8)
 		overlap(s)
+		distances(s)
 		extremes(s)
 		for _, o := range wideOps {
 			wideSums(s, o)

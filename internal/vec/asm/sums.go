@@ -257,3 +257,41 @@ func overlap(s isa) {
 	VZEROUPPER()
 	RET()
 }
+
+// distances sets dst[i] to max(x + norms[i] − 2·dots[i], 0).
+func distances(s isa) {
+	s.text("distances", "func(x float64, norms, dots *float64, dst *float32, n int)",
+		"sets dst[i] to max(x + norms[i] − 2·dots[i], 0) for i < n; n > 0 is a multiple of 16.")
+	norms, dots, dst, n := Load(Param("norms"), GP64()), Load(Param("dots"), GP64()), Load(Param("dst"), GP64()), Load(Param("n"), GP64())
+	p, err := Param("x").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	x, zero := s.vec(), s.vec()
+	VBROADCASTSD(p.Addr, x)
+	s.zero(zero)
+	w := s.bytes / 8
+	Label("loop")
+	for j := range 16 / w {
+		v, d, out := s.vec(), s.vec(), Mem{Base: dst, Disp: 4 * w * j}
+		VADDPD(Mem{Base: norms, Disp: 8 * w * j}, x, v)
+		VMOVUPD(Mem{Base: dots, Disp: 8 * w * j}, d)
+		VADDPD(d, d, d)
+		VSUBPD(d, v, v)
+		VMAXPD(zero, v, v)
+		if s.wide() {
+			VCVTPD2PS(v, v.AsY())
+			VMOVUPS(v.AsY(), out)
+		} else {
+			VCVTPD2PSY(v, v.AsX())
+			VMOVUPS(v.AsX(), out)
+		}
+	}
+	ADDQ(U32(128), norms)
+	ADDQ(U32(128), dots)
+	ADDQ(Imm(64), dst)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
