@@ -121,15 +121,15 @@ func (r *run) load(ctx context.Context) (err error) {
 		return nil
 	}
 	if r.Schemas != nil {
-		if err := r.Schemas.Restore(r.meta(engine.MetaSchemas)); err != nil {
+		if err := r.Schemas.Restore(meta(r.snap, engine.MetaSchemas)); err != nil {
 			return &StateError{err}
 		}
 	}
 	if r.Discovery != nil {
-		if was, now := r.meta(metaGiven), r.Discovery.Given(); was != now && r.meta(engine.MetaSchema) != "" {
-			return &StateError{fmt.Errorf("checkpoint of %d examples: %w", h.Examples, &engine.MismatchError{Setting: "events", Was: was, Now: now})}
+		if err := sameEvents(r.snap, r.Discovery); err != nil {
+			return err
 		}
-		if err := r.decoders(r.Discovery.Known(r.meta(engine.MetaLabels), r.meta(engine.MetaSchema))); err != nil {
+		if err := r.decoders(r.Discovery.Known(meta(r.snap, engine.MetaLabels), meta(r.snap, engine.MetaSchema))); err != nil {
 			return err
 		}
 	}
@@ -180,15 +180,3 @@ func (r *run) check(ctx context.Context) error {
 
 // checkFor bounds a check: nothing can be found out while no broker answers.
 const checkFor = 10 * time.Second
-
-// meta returns the value of an entry in the checkpoint's header, or "".
-func (r *run) meta(name string) string {
-	if r.snap != nil {
-		for _, kv := range r.snap.Header.Meta {
-			if kv[0] == name {
-				return kv[1]
-			}
-		}
-	}
-	return ""
-}

@@ -368,7 +368,7 @@ func (r *run) openRecording(context.Context) error {
 	}
 	var w *fileio.RecordWriter
 	var err error
-	if pos := r.meta(engine.MetaRecording); pos == "" {
+	if pos := meta(r.snap, engine.MetaRecording); pos == "" {
 		w, err = fileio.CreateRecording(r.Recording)
 	} else {
 		var n int64
@@ -416,7 +416,7 @@ func (r *run) openDeadLetters(ctx context.Context) error {
 	}
 	o := deadletter.Options{
 		Config: r.Kafka.Config, Topics: r.topics(), Suffix: r.DeadLetters, MaxDown: r.Kafka.MaxDown, Log: r.Log,
-		Mark: r.meta(engine.MetaDeadLetters),
+		Mark: meta(r.snap, engine.MetaDeadLetters),
 	}
 	if r.store != nil {
 		o.ID, o.Lease = r.store.ID(), r.owned

@@ -11,6 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // KeepLabels returns a function for Labels that keeps n of the labels in a stream,
@@ -18,7 +19,7 @@ import (
 // learning. src is one pass of the stream. The function is nil if the stream has
 // exactly n labels.
 func (o Options) KeepLabels(ctx context.Context, src stream.Source, dec stream.Decoder, n int) (func(i uint64) bool, error) {
-	e, err := o.engine(dec)
+	e, err := o.engine(codec.SignatureOf(dec))
 	if err != nil {
 		return nil, err
 	}

@@ -165,5 +165,5 @@ func (r *run) champions(ctx context.Context) error {
 		return err
 	}
 	r.run.Champions = engine.Champions{Promoter: p, Alias: r.Models.Alias}
-	return r.e.Resume(r.meta(engine.MetaGate))
+	return r.e.Resume(meta(r.snap, engine.MetaGate))
 }

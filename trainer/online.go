@@ -6,6 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // Online learns from examples as the caller hands them over. It learns the same as Run
@@ -21,7 +22,7 @@ type Online struct {
 // Start returns an Online that has not seen any example. dec is the decoder of the
 // examples, which describes the data; it may be nil. The error is an *OptionError.
 func Start(o Options, dec stream.Decoder) (*Online, error) {
-	e, err := o.engine(dec)
+	e, err := o.engine(codec.SignatureOf(dec))
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/spell"
-	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
@@ -274,14 +273,13 @@ func noDrift() string {
 	return ": for a stream that changes, use learner adaptive, which needs no preset, or one that has it: " + strings.Join(have, ", ")
 }
 
-// engine returns an engine before the first record. dec is the decoder of its examples,
-// and may be nil.
-func (o Options) engine(dec stream.Decoder) (*engine.Engine, error) {
+// engine returns an engine before the first record, for examples with this signature.
+func (o Options) engine(s codec.Signature) (*engine.Engine, error) {
 	cfg, err := o.config()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Signature = codec.SignatureOf(dec)
+	cfg.Signature = s
 	e, err := engine.NewEngine(cfg)
 	if err != nil {
 		return nil, &OptionError{"Options", "", err}
@@ -289,15 +287,42 @@ func (o Options) engine(dec stream.Decoder) (*engine.Engine, error) {
 	return e, nil
 }
 
-// Fits returns an error if a job with these options cannot continue from the
-// checkpoint: a *StateError if it was made with other options or by another version
-// of this package. A checkpoint without records fits all options.
-func (o Options) Fits(snap *checkpoint.Snapshot) error {
-	e, err := o.engine(nil)
+// Fits returns an error if a job with these options and d, which may be nil, cannot continue from
+// the checkpoint: a *StateError if it was made with other options or by another version
+// of this package. A checkpoint without records fits all options. What d would infer from
+// records is that of the checkpoint.
+func (o Options) Fits(snap *checkpoint.Snapshot, d *codec.Discovery) error {
+	e, err := o.engine(codec.Signature{Schema: meta(snap, engine.MetaSchema)})
 	if err != nil || snap.Header.Examples == 0 {
 		return err
 	}
+	if err := sameEvents(snap, d); err != nil {
+		return err
+	}
 	return restore(e, snap)
+}
+
+// sameEvents returns an error if the checkpoint was made with other options for events.
+func sameEvents(snap *checkpoint.Snapshot, d *codec.Discovery) error {
+	if d == nil || meta(snap, engine.MetaSchema) == "" {
+		return nil
+	}
+	if was, now := meta(snap, metaGiven), d.Given(); was != now {
+		return &StateError{fmt.Errorf("checkpoint of %d examples: %w", snap.Header.Examples, &engine.MismatchError{Setting: "events", Was: was, Now: now})}
+	}
+	return nil
+}
+
+// meta returns an entry of a checkpoint's header; "" if there is none, or no checkpoint.
+func meta(snap *checkpoint.Snapshot, name string) string {
+	if snap != nil {
+		for _, kv := range snap.Header.Meta {
+			if kv[0] == name {
+				return kv[1]
+			}
+		}
+	}
+	return ""
 }
 
 func restore(e *engine.Engine, snap *checkpoint.Snapshot) error {

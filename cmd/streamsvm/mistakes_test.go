@@ -113,7 +113,15 @@ func TestMistakes(t *testing.T) {
 	must(t, "replay", "tx.jsonl", "--label", "is_fraud", "--model", "model.ssm")
 	model := read(t, "model.ssm")
 	write(t, "newer.ssm", bytes.Replace(model, []byte("predictor-3"), []byte("predictor-4"), 1))
-	must(t, "train", "--topics", "tx", "--label", "is_fraud", "--model-topic", "models", "--checkpoint", "first", "--until-end", "--brokers", broker)
+	train := []string{"--topics", "tx", "--label", "is_fraud", "--model-topic", "models", "--checkpoint", "first", "--brokers", broker}
+	must(t, append([]string{"train", "--until-end"}, train...)...)
+	if said := must(t, append([]string{"doctor"}, train...)...); !strings.Contains(said, "checkpoint first: continues after ") {
+		t.Errorf("doctor says %s", said)
+	}
+	train[3] = "amount"
+	if _, said, _ := streamsvm(t.Context(), append([]string{"doctor"}, train...)...); !strings.Contains(said, `made with events "label: is_fraud", the configuration says "label: amount"`) {
+		t.Errorf("with another label, doctor says %s", said)
+	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

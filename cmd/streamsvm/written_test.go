@@ -132,6 +132,10 @@ func TestWrittenEvents(t *testing.T) {
 				t.Fatalf("the last checkpoint says %v", m)
 			}
 
+			if _, out, _ := streamsvm(t.Context(), append(append(say, "--checkpoint", state), learn[:len(learn)-1]...)...); !strings.Contains(out, "checkpoint "+state+": continues after ") {
+				t.Errorf("with the checkpoint, doctor says\n%s", out)
+			}
+
 			// Raw events, from the topic and of a request; JSON without a registry.
 			c.run(append([]string{"predict", "--model-topic", models, "--topics", topic, "--predictions-topic", predictions, "--until-end", "-q"}, registry...)...)
 			right := 0

@@ -20,6 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/topiclog"
 	"github.com/streamsvm/streamsvm/trainer"
@@ -73,7 +74,11 @@ func (d *checks) fits(snap *checkpoint.Snapshot, err error) *checkpoint.Snapshot
 	case d.Learner == nil:
 		return snap // the reason is among the findings about the settings
 	}
-	if err := d.Learner.Fits(snap); err != nil {
+	given, err := codec.NewDiscovery(d.Codec, d.Format)
+	if err == nil {
+		err = d.Learner.Fits(snap, given)
+	}
+	if err != nil {
 		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm model inspect "+d.Checkpoint+"), or train --restart")
 		return snap
 	}
