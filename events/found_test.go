@@ -145,6 +145,8 @@ func TestInferTimes(t *testing.T) {
 		{"a_ts", of(time.Microsecond), Timestamp, "us", ""}, {"a_ts", of(time.Nanosecond), Timestamp, "ns", ""},
 		{"a_ts", of(time.Millisecond), Timestamp, "ms", ""}, {"a_ts", of(time.Second), Timestamp, "s", ""},
 		{"a_date", of(24 * time.Hour), Timestamp, "d", ""}, {"wait_time", of(24 * time.Hour), Ignore, "", ""},
+		{"order.createdAt", of(time.Millisecond), Timestamp, "ms", ""}, {"created", of(time.Second), Timestamp, "s", ""},
+		{"DeliveredOn", of(time.Millisecond), Timestamp, "ms", ""}, {"flat", of(time.Second), Numeric, "", ""},
 		{"a_date", func(i int) Cell { v := day(i); return num(float64(v.Year()*10000 + int(v.Month())*100 + v.Day())) }, Timestamp, yyyymmdd, ""},
 		{"a_date", func(i int) Cell { return text(day(i).Format("20060102")) }, Timestamp, yyyymmdd, ""},
 	} {

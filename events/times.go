@@ -186,8 +186,11 @@ func (c *column) order(f *Field, n int) bool {
 
 // timeName reports whether a field with this name may hold times.
 func timeName(name string) bool {
-	name = strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
-	return slices.ContainsFunc([]string{"ts", "time", "date", "_at", "timestamp"}, func(end string) bool { return strings.HasSuffix(name, end) })
+	if strings.HasSuffix(name, "At") || strings.HasSuffix(name, "On") { // createdAt, not format
+		return true
+	}
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"ts", "time", "date", "_at", "_on", "stamp", "created", "updated", "modified"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // timeUnit returns the unit of whole numbers from first to last in a field with this name, if they
