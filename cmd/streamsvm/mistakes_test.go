@@ -122,6 +122,16 @@ func TestMistakes(t *testing.T) {
 	if _, said, _ := streamsvm(t.Context(), append([]string{"doctor"}, train...)...); !strings.Contains(said, `made with events "label: is_fraud", the configuration says "label: amount"`) {
 		t.Errorf("with another label, doctor says %s", said)
 	}
+	carts := ""
+	for i := range 300 {
+		carts += fmt.Sprintf(`{"cart":[{"price":%d}],"bad":%t}`+"\n", i%50, i%2 == 0)
+	}
+	write(t, "carts.jsonl", carts)
+	write(t, "none.jsonl", `{"cart":[]}`+"\n")
+	must(t, "replay", "carts.jsonl", "--label", "bad", "--learner", "online", "--model", "carts.ssm")
+	if _, _, said := streamsvm(t.Context(), "predict", "--model", "carts.ssm", "none.jsonl"); strings.Contains(said, "no record has") {
+		t.Errorf("of an empty list, predict says %s", said)
+	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -466,7 +466,10 @@ func (p *predict) summary() error {
 	if last := p.last.Load(); last != nil && !p.c.Quiet {
 		fields, events, _ := codec.FieldCounts(last.Codec())
 		for _, f := range fields {
-			if events > 0 && f.Missing == events {
+			empty := slices.ContainsFunc(fields, func(list codec.FieldCount) bool {
+				return list.Missing < events && strings.HasPrefix(f.Name, list.Name+".")
+			})
+			if events > 0 && f.Missing == events && !empty {
 				fmt.Fprintf(p.c.Err, "warning: no record has the field %s, which the model knows: see whether it has another name\n", f.Name)
 			}
 		}
