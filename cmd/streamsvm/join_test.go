@@ -362,6 +362,10 @@ func TestJoinsBy(t *testing.T) {
 			if !strings.Contains(text, s.StateHash) {
 				t.Errorf("replay of the recording: %s, want state %s", text, s.StateHash)
 			}
+			infer := []string{"schema", "infer", "--topics", topic, "--labels-topic", labels, "--label", "fraud", "--brokers", strings.Join(c.brokers, ",")}
+			if out := must(t, append(infer, of.join...)...); !strings.HasPrefix(out, "# labels: false,true\n") || !strings.Contains(out, "amount: numeric") {
+				t.Errorf("schema infer prints\n%s", out)
+			}
 			if of.name != "field" {
 				return
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -27,6 +28,7 @@ var schemaVerbs = []string{"infer", "check", "show"}
 // schema holds the settings of one call of the command schema.
 type schema struct {
 	codecFlags
+	join   joinFlags
 	topics []string
 	task   string
 	limit  int
@@ -63,6 +65,7 @@ Nothing is written to Kafka, and no offset is committed.`,
 			})
 			s.codecFlags.define(f)
 			s.codecFlags.defineEvents(f)
+			s.join.define(f)
 			s.model.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
 				s.c = c
@@ -82,9 +85,9 @@ Nothing is written to Kafka, and no offset is committed.`,
 	}
 }
 
-// open opens the records, from the beginning to the current end.
-func (s *schema) open(ctx context.Context) (stream.Source, error) {
-	if len(s.topics) == 0 {
+// open opens the records, of FILEs or topics, from the beginning to the current end.
+func (s *schema) open(ctx context.Context, topics []string) (stream.Source, error) {
+	if len(topics) == 0 {
 		if len(s.c.Args) == 0 {
 			return nil, cli.Failf(cli.Usage, "schema wants a FILE or --topics")
 		}
@@ -101,7 +104,7 @@ func (s *schema) open(ctx context.Context) (stream.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kafkaio.NewSource(ctx, kafkaio.SourceOptions{Config: cfg, Topics: s.topics, Start: kafkaio.StartEarliest, UntilEnd: true})
+	return kafkaio.NewSource(ctx, kafkaio.SourceOptions{Config: cfg, Topics: topics, Start: kafkaio.StartEarliest, UntilEnd: true})
 }
 
 // discover infers the format of the records.
@@ -110,18 +113,27 @@ func (s *schema) discover(ctx context.Context) (codec.Codec, codec.Options, *eve
 	if err != nil {
 		return nil, opts, nil, err
 	}
+	join, err := s.join.config(s.c)
+	if err != nil {
+		return nil, opts, nil, err
+	}
 	// Labels that come later are not in the records.
 	opts.Unlabelled = opts.Labels != codec.Auto || s.task == string(algos.Regress) && opts.Label == ""
+	join.Codec(&opts)
 	d, err := codec.NewDiscovery(name, opts)
 	if err != nil {
 		return nil, opts, nil, s.c.Bad("events", err)
 	}
-	src, err := s.open(ctx)
+	topics := s.topics
+	if join.Topic != "" && len(topics) > 0 {
+		topics = append(slices.Clone(topics), join.Topic)
+	}
+	src, err := s.open(ctx, topics)
 	if err != nil {
 		return nil, opts, nil, kafkaError(err)
 	}
 	defer src.Close()
-	recs, o, err := trainer.Discover(ctx, src, d, "")
+	recs, o, err := trainer.Discover(ctx, src, d, join.Topic)
 	switch {
 	case err != nil:
 		return nil, o, nil, cli.Fail(cli.Data, err)
@@ -158,7 +170,7 @@ func (s *schema) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	src, err := s.open(ctx)
+	src, err := s.open(ctx, s.topics)
 	if err != nil {
 		return kafkaError(err)
 	}
