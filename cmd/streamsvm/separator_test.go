@@ -46,3 +46,25 @@ func TestSeparators(t *testing.T) {
 		}
 	}
 }
+
+// TestDecimalCommas: semicolons separate fields with decimal commas, of which a row has as many, and
+// labels have them too.
+func TestDecimalCommas(t *testing.T) {
+	file := func(name, sep, point string) string {
+		text := ""
+		for i := range 400 {
+			row := fmt.Sprintf("%.2f,%s,%.2f\n", float64(i*i%1999)/4, "abc"[i%3:i%3+1], float64(i*i%1999)/2+float64(i%3))
+			text += strings.NewReplacer(",", sep, ".", point).Replace(row)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := must(t, "replay", path, "--task", "regress", "--label-column", "3", "--learner", "online", "--tune=off")
+		_, out, _ = strings.Cut(out, "prequential")
+		return strings.SplitN(out, "\n", 2)[0]
+	}
+	if want, got := file("a.csv", ",", "."), file("b.csv", ";", ","); got != want || want == "" {
+		t.Errorf("with decimal commas %q, want %q", got, want)
+	}
+}

@@ -297,7 +297,7 @@ func (r *recordReport) report(out, asSet *reading) {
 	default:
 		text := fmt.Sprintf("the first %d can be read as %s", len(r.recs), out.codec)
 		if out.found.Schema != "" {
-			text = fmt.Sprintf("the first %d are events that codec %s reads: %d features, labels %s; schema infer shows them", r.live, out.codec, out.features, out.found.Labels)
+			text = fmt.Sprintf("the first %d are events that codec %s reads: %d features, labels %s; schema infer shows them", r.live, out.codec, out.features, cmp.Or(out.found.Labels, "numbers"))
 		}
 		if n := r.live - out.labelled; n > 0 && r.Labels == "" {
 			text += fmt.Sprintf("; %d have no label", n)

@@ -198,7 +198,7 @@ func (r *recordReport) alternatives(main format, change map[string]string, notes
 			if comma := codec.GuessSeparator(r.values, csv.Comma); comma != csv.Comma {
 				csv.Comma, s.change["csv-separator"] = comma, string(comma)
 			}
-			if task == algos.Regress && csv.LabelColumn == "" {
+			if task == algos.Regress && csv.LabelColumn == "" && s.options.Label == "" {
 				s.labelColumn("last")
 			}
 		}

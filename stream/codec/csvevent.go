@@ -154,11 +154,15 @@ func (c *csvCodec) labelOf(f []byte, k int) (label, error) {
 	if !c.labels.numeric() {
 		return c.labels.word(f)
 	}
-	d, n := scan(f)
-	if n == 0 || n != len(f) {
+	number := f
+	if c.labels.regress && c.o.Comma != ',' { // there may be decimal commas
+		number = bytes.Replace(f, []byte(","), []byte("."), 1)
+	}
+	d, n := scan(number)
+	if n == 0 || n != len(number) {
 		return label{}, failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
 	}
-	return c.labels.decode(d.float64(f))
+	return c.labels.decode(d.float64(number))
 }
 
 // none reports whether a field is a missing value, as spreadsheets, R and pandas

@@ -11,7 +11,8 @@ import (
 const Separators = ",;\t|"
 
 // GuessSeparator returns the separator with which most rows have the same number of
-// columns, more than one: on a tie the set one, otherwise the one with more columns.
+// columns, more than one: on a tie the one with more columns, then one that is no comma, since numbers
+// may have commas, then the set one.
 func GuessSeparator(rows []string, set byte) byte {
 	comma, columns, best := set, 0, 0
 	for _, sep := range append([]byte{set}, Separators...) {
@@ -20,7 +21,7 @@ func GuessSeparator(rows []string, set byte) byte {
 			n[len(SplitRow(row, sep))]++
 		}
 		for _, c := range slices.Sorted(maps.Keys(n)) {
-			if k := n[c]; c > 1 && (k > best || k == best && c > columns && (comma != set || sep == set)) {
+			if k := n[c]; c > 1 && (k > best || k == best && (c > columns || c == columns && comma == ',')) {
 				comma, columns, best = sep, c, k
 			}
 		}

@@ -154,6 +154,9 @@ func (d *Discovery) noLabel(name string, sample [][]events.NamedCell) error {
 	}
 	what := "no field y, label or target in the events tells what to predict"
 	if d.name == "csv" {
+		if c := d.o.CSV.LabelColumn; c != "" && len(sample) > 0 {
+			return fmt.Errorf("there is no column %s to predict, rows have %d: see whether --csv-separator is right", c, len(sample[0]))
+		}
 		what = "no column y, label or target tells what to predict"
 	}
 	if name != "" {
