@@ -56,7 +56,7 @@ func (r *recordReport) match(ctx context.Context, examples, labels stream.Decode
 		key, now := from.Of(rec, &ex), side{this.n, rec.Time}
 		this.first = cmp.Or(this.first, key)
 		match, ok := other.waiting[key]
-		if !ok || key == "" {
+		if !ok || key == "" || this == &x && y.n-match.n > r.Learner.Join.Window { // then the label is given up
 			this.waiting[key] = now
 			continue
 		}

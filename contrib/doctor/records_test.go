@@ -200,6 +200,7 @@ func TestJoinReport(t *testing.T) {
 		},
 		"with --merge arrival, one topic is read ahead":                          func(r *recordReport) { r.Source.Merge = kafkaio.MergeArrival },
 		"warn join: 90 of 100 labels meet one of 90 examples; a label comes 20s": func(r *recordReport) { r.both = r.both[10:] },
+		"99 of 100 labels meet one of 100 examples":                              func(r *recordReport) { r.both[0].Time = time.Unix(300, 0) },
 		"filled one after the other": func(r *recordReport) {
 			for i := range r.both {
 				if r.both[i].Topic == "l" {

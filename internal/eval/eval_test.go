@@ -308,6 +308,9 @@ func TestEdges(t *testing.T) {
 	if s = p.Summary(); s.Accuracy != 0.5 || !math.IsNaN(float64(s.Hinge)) {
 		t.Errorf("a NaN score: %+v", s)
 	}
+	if one := Evaluate(true, []float64{1}, []float64{2}); !math.IsNaN(float64(*one.R2)) {
+		t.Errorf("R2 of one example is %v", *one.R2)
+	}
 	if s := New(true, 5).Summary(); !math.IsNaN(float64(*s.MAE)) || !math.IsNaN(float64(*s.Window.R2)) {
 		t.Errorf("empty regression: %+v", s)
 	}

@@ -218,7 +218,10 @@ func noMeasures() Measures {
 // regression sets the measures from mean absolute and squared error and the
 // variance of the labels.
 func (m *Measures) regression(abs, sq, variance float64) {
-	mae, rmse, r2 := Number(abs), Number(math.Sqrt(sq)), Number(1-sq/variance)
+	mae, rmse, r2 := Number(abs), Number(math.Sqrt(sq)), Number(math.NaN())
+	if variance > 0 {
+		r2 = Number(1 - sq/variance)
+	}
 	m.MAE, m.RMSE, m.R2 = &mae, &rmse, &r2
 }
 
