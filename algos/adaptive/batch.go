@@ -172,7 +172,8 @@ func (l *Learner) step(ctx context.Context, part [2]int, seen uint64) error {
 	return nil
 }
 
-// makeBatch prepares a batch from the front of xs. It reports whether the batch is a single example, the first that is wide.
+// makeBatch prepares a batch from the front of xs. It reports whether the batch is a single example,
+// the first that is wide.
 func (l *Learner) makeBatch(xs []*stream.Example) (widens bool) {
 	l.batch = l.batch[:0]
 	starts, computed := false, false

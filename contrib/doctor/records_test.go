@@ -227,3 +227,20 @@ func TestSchematicCodecStays(t *testing.T) {
 		t.Errorf("JSON with --codec avro: %v", list)
 	}
 }
+
+// TestSemicolons: doctor finds semicolons beside decimal commas, and keeps --label.
+func TestSemicolons(t *testing.T) {
+	var rows []string
+	for i := range 60 {
+		rows = append(rows, fmt.Sprintf("%d,25;%c;%d;%d,50", i*i%50, 'a'+i%3, i%7, i%50))
+	}
+	for separator, want := range map[byte]string{',': "train with map[csv-separator:;]", ';': "features, labels numbers"} {
+		list := reportedWith(func(r *recordReport) {
+			r.Codec, r.Learner.Learner, r.Learner.Task = "csv", "online", algos.Regress
+			r.Format.Label, r.Format.Labels, r.Format.Events, r.Format.CSV.Comma = "4", codec.Auto, codec.Auto, separator
+		}, rows...)
+		if last := list[len(list)-1]; !strings.Contains(last.Text+last.Remedy, want) {
+			t.Errorf("with %q doctor says %v, want %s", separator, last, want)
+		}
+	}
+}

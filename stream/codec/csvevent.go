@@ -155,10 +155,11 @@ func (c *csvCodec) labelOf(f []byte, k int) (label, error) {
 		return c.labels.word(f)
 	}
 	number := f
-	if c.labels.regress && c.o.Comma != ',' { // there may be decimal commas
-		number = bytes.Replace(f, []byte(","), []byte("."), 1)
-	}
 	d, n := scan(number)
+	if n != len(f) && c.labels.regress && c.o.Comma == ';' { // the decimal point may be a comma
+		number = bytes.Replace(f, []byte(","), []byte("."), 1)
+		d, n = scan(number)
+	}
 	if n == 0 || n != len(number) {
 		return label{}, failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
 	}

@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/csv"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,8 +12,8 @@ import (
 const Separators = ",;\t|"
 
 // GuessSeparator returns the separator with which most rows have the same number of
-// columns, more than one: on a tie the one with more columns, then one that is no comma, since numbers
-// may have commas, then the set one.
+// columns, more than one: on a tie the set one, otherwise the one with more columns. But where all
+// commas are decimal commas, they separate nothing.
 func GuessSeparator(rows []string, set byte) byte {
 	comma, columns, best := set, 0, 0
 	for _, sep := range append([]byte{set}, Separators...) {
@@ -21,12 +22,23 @@ func GuessSeparator(rows []string, set byte) byte {
 			n[len(SplitRow(row, sep))]++
 		}
 		for _, c := range slices.Sorted(maps.Keys(n)) {
-			if k := n[c]; c > 1 && (k > best || k == best && (c > columns || c == columns && comma == ',')) {
+			if k := n[c]; c > 1 && (k > best || k == best && (c > columns && (comma != set || sep == set) || comma == ',' && decimalCommas(rows, sep))) {
 				comma, columns, best = sep, c, k
 			}
 		}
 	}
 	return comma
+}
+
+var decimalComma = regexp.MustCompile(`^[^\pL\d,]*\d[\d.]*,\d+[^\pL\d,]*$`)
+
+// decimalCommas reports whether each field with a comma is a number, if sep separates fields.
+func decimalCommas(rows []string, sep byte) bool {
+	return !slices.ContainsFunc(rows, func(row string) bool {
+		return slices.ContainsFunc(SplitRow(row, sep), func(field string) bool {
+			return strings.Contains(field, ",") && !decimalComma.MatchString(field)
+		})
+	})
 }
 
 // SplitRow returns the fields of a CSV row, nil if it is not CSV.

@@ -61,6 +61,17 @@ func (s isa) broadcastParam(name string) VecVirtual {
 	return r
 }
 
+// broadcast64 is broadcastParam for a float64.
+func (s isa) broadcast64(name string) VecVirtual {
+	c, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	r := s.vec()
+	VBROADCASTSD(c.Addr, r)
+	return r
+}
+
 // expNeg emits exp(−γs) as 2^n·2^r: hi+lo = −γ·log₂e to 48 bits, so that the
 // reduced argument r carries no error of the product even where n is large.
 func expNeg(s isa) {

@@ -39,12 +39,7 @@ func dotLanes(s isa, shifted bool) {
 	if shifted {
 		s.text("dotLanes", "func(k *float32, a *float64, n int, offset float64, lane *[32]float64)",
 			"adds a[i]·(k[i]+offset) to lane[i mod 32] for i < n, rounding after\neach of the three operations.")
-		p, err := Param("offset").Resolve()
-		if err != nil {
-			panic(err)
-		}
-		offset = s.vec()
-		VBROADCASTSD(p.Addr, offset)
+		offset = s.broadcast64("offset")
 	} else {
 		s.text("dotMixed", "func(k *float32, a *float64, n int, lane *[32]float64)",
 			"adds a[i]·k[i], rounded, to lane[i mod 32] for i < n.")
@@ -174,12 +169,7 @@ func axpy(s isa, name string, size int) {
 	s.text(name, fmt.Sprintf("func(c float64, x *float%d, y *float64, n int)", 8*size),
 		"adds c·x[i], rounded, to y[i] for i < n; n > 0 is a multiple of 16.")
 	x, y, n := Load(Param("x"), GP64()), Load(Param("y"), GP64()), Load(Param("n"), GP64())
-	p, err := Param("c").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	c := s.vec()
-	VBROADCASTSD(p.Addr, c)
+	c := s.broadcast64("c")
 	w := s.bytes / 8
 	Label("loop")
 	var sum []VecVirtual
@@ -230,14 +220,7 @@ func overlap(s isa) {
 	s.text("overlap", "func(sign, most float64, x *float32, y *float64, n int)",
 		"adds max(min(sign·x[i], most), 0) to y[i] for i < n; n > 0 is a multiple of 16.")
 	x, y, n := Load(Param("x"), GP64()), Load(Param("y"), GP64()), Load(Param("n"), GP64())
-	sign, most, zero := s.vec(), s.vec(), s.vec()
-	for i, v := range []VecVirtual{sign, most} {
-		p, err := ParamIndex(i).Resolve()
-		if err != nil {
-			panic(err)
-		}
-		VBROADCASTSD(p.Addr, v)
-	}
+	sign, most, zero := s.broadcast64("sign"), s.broadcast64("most"), s.vec()
 	s.zero(zero)
 	w := s.bytes / 8
 	Label("loop")
@@ -263,12 +246,7 @@ func distances(s isa) {
 	s.text("distances", "func(x float64, norms, dots *float64, dst *float32, n int)",
 		"sets dst[i] to max(x + norms[i] − 2·dots[i], 0) for i < n; n > 0 is a multiple of 16.")
 	norms, dots, dst, n := Load(Param("norms"), GP64()), Load(Param("dots"), GP64()), Load(Param("dst"), GP64()), Load(Param("n"), GP64())
-	p, err := Param("x").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	x, zero := s.vec(), s.vec()
-	VBROADCASTSD(p.Addr, x)
+	x, zero := s.broadcast64("x"), s.vec()
 	s.zero(zero)
 	w := s.bytes / 8
 	Label("loop")

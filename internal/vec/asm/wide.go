@@ -80,12 +80,7 @@ var taylor2 = []float64{
 func wideExp(s isa) {
 	s.text("wideExp", "func(p *float64, n int, c float64)",
 		"replaces n elements s, a multiple of 8, by 2^max(c·s, −1000).")
-	p, n, c := Load(Param("p"), GP64()), Load(Param("n"), GP64()), s.vec()
-	at, err := Param("c").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VBROADCASTSD(at.Addr, c)
+	p, n, c := Load(Param("p"), GP64()), Load(Param("n"), GP64()), s.broadcast64("c")
 	magic, least := s.vec(), s.vec()
 	VMOVUPD(bits64(math.Float64bits(0x1.8p52)), magic)
 	VMOVUPD(bits64(math.Float64bits(-1000)), least)
