@@ -24,7 +24,8 @@ const (
 	numExperts
 )
 
-// uncut is the kernel learner m as it would be without cuts, from sizes.whole examples on.
+// uncut is the kernel learner m as it would be without cuts, from sizes.whole examples on; of a
+// regression, m as it would be without the latest cut.
 const uncut = k2048 + 1
 
 var names = [numExperts]string{"m", "k64", "k256", "k1024", "k2048", "l1", "ada", "r1"}

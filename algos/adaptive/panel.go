@@ -80,7 +80,7 @@ func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLi
 	}
 	l := &panel{Buffer: b, opt: o, env: env, aggregator: a, detector: cutting, sizes: s}
 	l.inputs.scaled = env.Scaled
-	l.held[growing] = held
+	l.held[growing], l.held[uncut] = held, held
 	copy(l.held[k64:], s.windows[:])
 	for e := range l.linear {
 		var step onePass
@@ -275,6 +275,10 @@ func (l *panel) maintain(ctx context.Context) error {
 			return err
 		}
 	}
+	if u := l.kernels[uncut]; u != nil && u.rows == m.rows { // of a regression: both are full
+		l.evals += u.evals()
+		l.kernels[uncut] = nil
+	}
 	for _, m := range l.kernels {
 		if m == nil || !m.due(cuts > 0) {
 			continue
@@ -295,12 +299,17 @@ func (l *panel) maintain(ctx context.Context) error {
 // challenger's options.
 func (l *panel) cut(c compare.ChangePoint, by int) {
 	old := l.kernels[growing]
-	if old.tuned >= l.sizes.whole && l.env.Task != algos.Regress { // the first cut
-		l.kernels[uncut] = old
+	keep := old.tuned >= l.sizes.whole // the first cut
+	if l.env.Task == algos.Regress {
+		keep = l.kernels[uncut] == nil && old.rows > l.held[k256]
+	}
+	memory := old.small
+	if keep {
+		l.kernels[uncut], memory = old, nil
 	} else {
 		l.evals += old.evals()
 	}
-	m := l.kernels[k64+by].with(l.held[growing], l.detector.Newest(c.To), old.small)
+	m := l.kernels[k64+by].with(l.held[growing], l.detector.Newest(c.To), memory)
 	m.tuned, m.since, m.growing = m.rows, 0, true
 	l.kernels[growing] = m
 	if l.logged == 0 || c.At >= l.logged+256 {
@@ -373,9 +382,6 @@ func (l *panel) fields(f *state.Fields, detector func(*state.Fields), record fun
 	f.Uint64("tuned", &l.tuned)
 	f.Uint64("told", &l.logged)
 	for e := range l.kernels {
-		if e == uncut && l.env.Task == algos.Regress {
-			continue
-		}
 		there := l.kernels[e] != nil
 		f.Bool("machine", &there)
 		if f.Decoding() {

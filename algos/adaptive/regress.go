@@ -17,6 +17,7 @@ func (l *Learner) numberExperts() []entry {
 	for _, i := range [...]int{growing, k64, k256, k1024} {
 		list = append(list, entry{names[i], &kernelExpert{panel: l.panel, at: i}, false})
 	}
+	list = append(list, entry{"uncut", &kernelExpert{panel: l.panel, at: uncut}, false})
 	for _, i := range [...]int{l1, ada, r1} {
 		list = append(list, entry{names[i], &linearExpert{p: l.panel, at: i - l1, form: formOf(i)}, false})
 	}

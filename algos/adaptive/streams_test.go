@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -492,7 +493,7 @@ func FuzzState(f *testing.F) {
 
 // TestUncut: after a change, expert uncut goes on with all examples, m with the newest. If the change
 // comes early, uncut starts later, on those kept. It ends where old examples mislead, but not as one
-// of several classes.
+// of several classes; of a regression when m is full again.
 func TestUncut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from, to   int // examples whose labels are inverted
@@ -502,9 +503,14 @@ func TestUncut(t *testing.T) {
 		"late":            {300, 700, 0, 0, 0}, // starts at the cut
 		"early":           {60, 160, 0, short.whole, 0},
 		"several classes": {300, 700, 3, 0, 700},
+		"regression":      {300, 700, 0, short.held, 0},
 	} {
+		task := algos.Classify
+		if name == "regression" {
+			task = algos.Regress
+		}
 		r := rand.New(rand.NewPCG(4, 4))
-		l, err := newSized(algos.Env{Seed: 1, PublishEvery: 50, Classes: tt.classes, Log: slog.New(slog.DiscardHandler)}, options{Panel: "auto"}, &short)
+		l, err := newSized(algos.Env{Seed: 1, PublishEvery: 50, Task: task, Classes: tt.classes, Log: slog.New(slog.DiscardHandler)}, options{Panel: "auto", Loss: "squared"}, &short)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -529,6 +535,9 @@ func TestUncut(t *testing.T) {
 			case tt.classes == 0:
 				x.Y = -1
 			}
+			if task == algos.Regress {
+				x.Y = x.Y*math.Abs(float64(x.X.Val[0])) + r.NormFloat64()/4
+			}
 			if _, _, err := l.(algos.Sequential).Follow(t.Context(), make([]float64, max(1, tt.classes)), []*stream.Example{x}); err != nil {
 				t.Fatal(err)
 			}
@@ -543,7 +552,7 @@ func TestUncut(t *testing.T) {
 				}
 			}
 			if n := rows(); start == 0 && n > 0 {
-				if start = n; n != i+1 || tt.start > 0 && n != tt.start || i < tt.from {
+				if start = n; n != cmp.Or(tt.start, i+1) || i < tt.from || i > tt.from+200 {
 					t.Errorf("%s: uncut has learned from %d examples at example %d", name, n, i+1)
 				}
 				if m := h.kernels[growing].rows; m > n/2 {
