@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"bytes"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -463,5 +465,32 @@ func TestNumbersStand(t *testing.T) {
 	}
 	if same := weights(1000, 1); slices.Equal(got, same) {
 		t.Errorf("weights %v do not depend on how many an example stands for", got)
+	}
+}
+
+// TestUncutNumbers: of a regression, a cut keeps the old kernel learner if it has learned from more
+// examples than k256, and if no older one is kept.
+func TestUncutNumbers(t *testing.T) {
+	l, err := newSized(algos.Env{Seed: 1, Task: algos.Regress, Log: slog.New(slog.DiscardHandler)}, options{Panel: "auto", Loss: "squared"}, &short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, xs := l.(*Learner), friedman(t, 160, "0")
+	var first *kernelLearner
+	for _, tt := range []struct {
+		examples int // before the cut
+		kept     bool
+	}{{32, false}, {64, true}, {64, true}} {
+		if _, err := algos.Feed(t.Context(), l, xs[:tt.examples]...); err != nil {
+			t.Fatal(err)
+		}
+		xs = xs[tt.examples:]
+		if old := h.kernels[growing]; tt.kept && first == nil {
+			first = old
+		}
+		h.cut(compare.ChangePoint{To: 16}, 0)
+		if got := h.kernels[uncut]; got != first || first != nil && &got.small.box.Gram[0] == &h.kernels[growing].small.box.Gram[0] {
+			t.Errorf("after %d examples: %p is kept, want %p", tt.examples, got, first)
+		}
 	}
 }
