@@ -36,6 +36,24 @@ var golden = map[string]string{
 	"scs/5":      "7cce33a3fc347c60",
 	"dsg/5":      "c9c56a59e3fcea70",
 	"online/5":   "77fcfe8fa2e73e2d",
+
+	// Of numbers, with a change.
+	"adaptive/number": "a763893d46f3ee38",
+	"online/number":   "3c7d7dcc49476047",
+	"ridge/number":    "bd6079fee3196145",
+}
+
+// numbers replaces the labels of the items by numbers, whose function changes halfway.
+func numbers(items []Item) []Item {
+	for i := range items {
+		x := &items[i].Example
+		v := x.X.Val
+		x.Y = float64(v[0])*float64(v[1]) + float64(x.Y/8)
+		if i > len(items)/2 {
+			x.Y = -x.Y
+		}
+	}
+	return items
 }
 
 // quarters makes a stream of five classes of the items.
@@ -105,17 +123,24 @@ const goldenChild = "STREAMSVM_GOLDEN_CHILD"
 func TestGoldenStates(t *testing.T) {
 	if os.Getenv(goldenChild) != "" {
 		for _, spec := range registry.All {
-			e := newEngine(t, Config{Spec: spec, Options: small(spec), Seed: 7, Scale: "standard", Warmup: 100})
-			consume(t, e, bits(3000))
-			finish(t, e)
-			fmt.Printf("golden %s %016x %s\n", spec.Name, hashOf(t, e), vec.Code())
-			if _, several := golden[spec.Name+"/5"]; !several {
-				continue
+			for _, run := range []struct {
+				name      string
+				task      algos.Task
+				signature codec.Signature
+				items     []Item
+			}{
+				{spec.Name, "", codec.Signature{}, bits(3000)},
+				{spec.Name + "/5", "", codec.Signature{Labels: "0,1,2,3"}, quarters(bits(1500))},
+				{spec.Name + "/number", algos.Regress, codec.Signature{}, numbers(bits(1500))},
+			} {
+				if _, ok := golden[run.name]; !ok {
+					continue
+				}
+				e := newEngine(t, Config{Spec: spec, Options: small(spec), Seed: 7, Task: run.task, Scale: "standard", Warmup: 100, Signature: run.signature})
+				consume(t, e, run.items)
+				finish(t, e)
+				fmt.Printf("golden %s %016x %s\n", run.name, hashOf(t, e), vec.Code())
 			}
-			e = newEngine(t, Config{Spec: spec, Options: small(spec), Seed: 7, Scale: "standard", Warmup: 100, Signature: codec.Signature{Labels: "0,1,2,3"}})
-			consume(t, e, quarters(bits(1500)))
-			finish(t, e)
-			fmt.Printf("golden %s/5 %016x %s\n", spec.Name, hashOf(t, e), vec.Code())
 		}
 		return
 	}
