@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -66,20 +67,18 @@ func (l *Learner) PredictPending(x *stream.Example) float64 {
 	return p.f
 }
 
-// takePending removes and returns the prediction made when x arrived, or nil. It also removes
-// those of earlier examples, whose labels will not come any more.
+// takePending removes and returns the prediction made when x arrived, or nil. Labels come nearly in
+// the order of examples.
 func (l *Learner) takePending(x *stream.Example) *prediction {
-	n := 0
-	for n < len(l.pending) && l.pending[n].seq < x.Seq {
-		n++
+	n, ok := slices.BinarySearchFunc(l.pending, x.Seq, func(p pendingPrediction, seq uint64) int { return cmp.Compare(p.seq, seq) })
+	if !ok {
+		return nil
 	}
-	var p *prediction
-	if n < len(l.pending) && l.pending[n].seq == x.Seq {
-		p = &l.pending[n].prediction
-		n++
-	}
-	l.pending = l.pending[n:]
-	return p
+	p := l.pending[n].prediction
+	copy(l.pending[1:n+1], l.pending[:n])
+	l.pending[0] = pendingPrediction{}
+	l.pending = l.pending[1:]
+	return &p
 }
 
 // Add takes an example in.

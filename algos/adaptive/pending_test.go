@@ -212,3 +212,20 @@ func TestLateRules(t *testing.T) {
 		}
 	}
 }
+
+// A label may come before that of an older example; each meets the prediction made for its example.
+func TestLabelsOutOfOrder(t *testing.T) {
+	l := &Learner{}
+	for _, seq := range []uint64{1, 2, 4, 5} {
+		l.pending = append(l.pending, pendingPrediction{seq, prediction{f: float64(seq)}})
+	}
+	for i, seq := range []uint64{4, 3, 1, 5, 4, 2} {
+		p := l.takePending(&stream.Example{Seq: seq})
+		if there := seq != 3 && i != 4; (p != nil) != there || there && p.f != float64(seq) {
+			t.Errorf("%d: example %d met %v", i, seq, p)
+		}
+	}
+	if len(l.pending) != 0 {
+		t.Errorf("%v are left", l.pending)
+	}
+}

@@ -23,7 +23,6 @@ type joined struct {
 	after            []time.Duration // between an example and its label
 	behind           []int           // number of examples between them
 	overtaken        []int           // how much younger an example with an earlier label may be
-	without          []int           // of the examples without a label, how much younger one with a label may be
 }
 
 // match joins the records, which are in the order of their timestamps.
@@ -69,9 +68,6 @@ func (r *recordReport) match(ctx context.Context, examples, labels stream.Decode
 		j.after, j.overtaken = append(j.after, label.at.Sub(example.at)), append(j.overtaken, youngest-example.n)
 		j.behind = append(j.behind, x.n-example.n)
 	}
-	for _, w := range x.waiting {
-		j.without = append(j.without, youngest-w.n)
-	}
 	j.examples, j.example, j.labels, j.label = x.n, x.first, y.n, y.first
 	return j
 }
@@ -108,8 +104,6 @@ func (r *recordReport) join(ctx context.Context, out *reading) {
 		text += ". By their timestamps the topics were filled one after the other, so these are not the delays of live data"
 	}
 	window, need := r.Learner.Join.Window, quantile(j.overtaken, 0.999)
-	less := max(2*need, 100)
-	never := len(slices.DeleteFunc(j.without, func(n int) bool { return n <= less }))
 	switch {
 	case need > window:
 		r.warn(subject, fmt.Sprintf("%s; of the examples, some have their label up to %d examples later than a younger one, so that --join-window %d loses labels", text, need, window),
@@ -119,9 +113,6 @@ func (r *recordReport) join(ctx context.Context, out *reading) {
 			r.Train(map[string]string{"merge": ""}))
 	case 20*(j.labels-met) > j.labels:
 		r.warn(subject, fmt.Sprintf("%s; --join-window %d and --merge ordered, as by default, are enough for these, but the others belong to no example that there is", text, window), "")
-	case 4*less <= 3*window && never*window >= j.examples:
-		r.warn(subject, fmt.Sprintf("%s; %d examples never had a label, and those that follow wait until an example %d younger has one (--join-window); %d is enough", text, never, window, less),
-			r.Train(map[string]string{"join-window": fmt.Sprint(less)}))
 	default:
 		r.ok(subject, "%s; --join-window %d and --merge ordered, the default, are enough: it takes %d", text, window, need)
 	}

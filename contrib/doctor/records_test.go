@@ -189,15 +189,6 @@ func TestJoinReport(t *testing.T) {
 	for want, change := range map[string]func(*recordReport){
 		"ok join: 100 of 100 labels meet one of 100 examples; a label comes 20s after its example (99 %: 1m0s), and 20 more examples meanwhile (99 %: 60); --join-window 50 and --merge ordered, the default, are enough: it takes 39": func(*recordReport) {},
 		"have their label up to 39 examples later than a younger one, so that --join-window 30 loses labels train with map[join-window:78]":                                                                                            func(r *recordReport) { r.Learner.Join.Window = 30 },
-		"; 5 examples never had a label, and those that follow wait until an example 2000 younger has one (--join-window); 118 is enough train with map[join-window:118]": func(r *recordReport) {
-			r.Learner.Join.Window = 2000
-			for i := range 200 { // 200 more examples and labels, 5 of the first without
-				at := time.Unix(int64(100+i), 0)
-				r.both = append(r.both, stream.Record{Topic: "t", Time: at, Value: fmt.Appendf(nil, `{"order_id":%d,"amount":3}`, 100+i)},
-					stream.Record{Topic: "l", Time: at, Value: fmt.Appendf(nil, `{"id":"%d","y":1}`, 100+i)})
-			}
-			r.both = slices.Delete(r.both, 110, 115)
-		},
 		"with --merge arrival, one topic is read ahead":                          func(r *recordReport) { r.Source.Merge = kafkaio.MergeArrival },
 		"warn join: 90 of 100 labels meet one of 90 examples; a label comes 20s": func(r *recordReport) { r.both = r.both[10:] },
 		"99 of 100 labels meet one of 100 examples":                              func(r *recordReport) { r.both[0].Time = time.Unix(300, 0) },

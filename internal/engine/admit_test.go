@@ -50,7 +50,7 @@ func TestAdmissionEndsWhereLearnersDo(t *testing.T) {
 	for _, hash := range []int{0, 4} {
 		for v, dead := range map[float32]uint64{math.Nextafter32(limit, 0): 0, limit: 1, -limit: 1} {
 			e := newEngine(t, Config{Spec: must(registry.Lookup("online")), Preset: "default", Scale: "none", HashDim: hash})
-			items := bits(10)
+			items := fixedBits(10)
 			for i := range items {
 				items[i].Example.X = stream.Vec{Idx: []int32{0, 3}, Val: []float32{float32(i), 1}}
 			}

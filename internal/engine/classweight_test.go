@@ -84,7 +84,7 @@ func TestClassWeightStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	items := bits(3000)
+	items := fixedBits(3000)
 	for i := range items {
 		x := &items[i].Example
 		if x.Y > 0 && i%40 != 0 {
@@ -116,7 +116,7 @@ func TestClassWeightStream(t *testing.T) {
 func TestClassWeightWindow(t *testing.T) {
 	for _, several := range []bool{false, true} {
 		cfg := Config{Spec: must(registry.Lookup("online")), Preset: "default", Seed: 1, Window: 50, Warmup: 50}
-		items := bits(700)
+		items := fixedBits(700)
 		if several {
 			cfg.Signature.Labels = "0,1,2"
 		}
@@ -147,7 +147,7 @@ func TestClassWeightWindow(t *testing.T) {
 // The same with several classes, one of which is found later, where labels come with
 // their examples and where they come later.
 func TestClassWeightOfSeveral(t *testing.T) {
-	items := quarters(bits(6000))
+	items := quarters(fixedBits(6000))
 	for i := range items {
 		x := &items[i].Example
 		if i%20 != 0 && (x.Class != "" || x.Y == 1) {
@@ -186,7 +186,7 @@ func TestClassWeightOfSeveral(t *testing.T) {
 
 // The default learner's classes have no weights, unless they are given or a state has them.
 func TestClassWeightOfAdaptive(t *testing.T) {
-	items := quarters(bits(700))
+	items := quarters(fixedBits(700))
 	for i := range items {
 		if x := &items[i].Example; i%20 != 0 && (x.Class != "" || x.Y == 1) {
 			x.Y, x.Class = 0, ""

@@ -20,7 +20,7 @@ func TestClipped(t *testing.T) {
 	}
 	var log bytes.Buffer
 	cfg := Config{Spec: spec, Seed: 1, Scale: "standard", Warmup: 100, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	items := bits(600)
+	items := fixedBits(600)
 	for i := range items {
 		if i >= 300 {
 			items[i].Example.X.Val[3] += 50

@@ -503,7 +503,7 @@ func (e *Engine) Settle(ctx context.Context) error {
 // are equal, it returns OneLabel and leaves warm-up and learner unchanged.
 func (e *Engine) Finish(ctx context.Context) error {
 	if e.join != nil {
-		for e.join.examples.len() > 0 {
+		for e.join.len() > 0 {
 			if err := e.work(ctx); err != nil {
 				return err
 			}

@@ -75,9 +75,9 @@ func quarters(items []Item) []Item {
 	return items
 }
 
-// bits returns a stream that needs no function whose last bit could differ
+// fixedBits returns a stream that needs no function whose last bit could differ
 // between machines.
-func bits(n int) []Item {
+func fixedBits(n int) []Item {
 	s := uint64(12345)
 	next := func() float32 { // splitmix64, uniform in [-1,1)
 		s += 0x9e3779b97f4a7c15
@@ -129,9 +129,9 @@ func TestGoldenStates(t *testing.T) {
 				signature codec.Signature
 				items     []Item
 			}{
-				{spec.Name, "", codec.Signature{}, bits(3000)},
-				{spec.Name + "/5", "", codec.Signature{Labels: "0,1,2,3"}, quarters(bits(1500))},
-				{spec.Name + "/number", algos.Regress, codec.Signature{}, numbers(bits(1500))},
+				{spec.Name, "", codec.Signature{}, fixedBits(3000)},
+				{spec.Name + "/5", "", codec.Signature{Labels: "0,1,2,3"}, quarters(fixedBits(1500))},
+				{spec.Name + "/number", algos.Regress, codec.Signature{}, numbers(fixedBits(1500))},
 			} {
 				if _, ok := golden[run.name]; !ok {
 					continue

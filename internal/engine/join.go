@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"iter"
+	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/promote"
@@ -14,7 +18,8 @@ import (
 // The result is the same as if the two topics were joined before training, however they
 // interleave and however late labels are, provided that no label comes after the label of
 // an example more than Window later, no example comes after the example of a label more
-// than Window later, and everything waiting fits into memory: see joinBytes.
+// than Window later, and everything waiting fits into memory: see joinBytes. Only the order
+// differs where a label is later than nearly all others: see joiner.
 //
 // A key names one example. Of several labels with the same key the first counts.
 // Examples that share a key share its label, as when a producer has sent a record
@@ -150,6 +155,10 @@ func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplic
 // when an example more than window younger has received one. An example that has its
 // label still waits for the older ones. So what is learned, and in which order, does
 // not depend on how the topics interleave.
+//
+// Where some labels never come, all examples would wait as long as window allows. So once an
+// example has waited longer than nearly all that got their labels (patience), it is parked: those
+// behind it may go first, and it follows as soon as its label has come.
 type joiner struct {
 	window     uint64
 	delay      uint64 // without a label topic: how many more examples must arrive before one leaves
@@ -160,6 +169,10 @@ type joiner struct {
 	mostLabels int    // joinLabels
 
 	examples queue[waiting]
+	parked   queue[parked]     // older than all of examples, in order of arrival
+	live     int               // parked examples that have not left
+	due      []uint64          // parked examples that have received their label, in order
+	overtook overtakings       // of the labels that came after their example
 	open     map[string]uint64 // key → newest example waiting for a label
 	labels   queue[label]      // the newest labels, all with different keys
 	known    map[string]uint64 // key → label
@@ -181,6 +194,37 @@ type waiting struct {
 	// measured. It is not part of the state.
 	published *promote.Forecast
 	answer    *Answer // still to be completed; nil if there is none
+}
+
+// parked is example n; it has left if it is nil.
+type parked struct {
+	n uint64
+	waiting
+}
+
+// overtakings counts labels by how many examples later the youngest one was that had received its
+// label before: singly up to 3, then in four classes for each doubling.
+type overtakings [96]uint64
+
+func (o *overtakings) add(n uint64) {
+	e := max(bits.Len64(n), 3) - 3
+	o[min(4*e+int(n>>e), len(o)-1)]++
+}
+
+// patience returns half as much again as at most one label in a hundred exceeds; false if there are
+// too few labels to tell.
+func (o *overtakings) patience() (uint64, bool) {
+	var sum, above uint64
+	for _, n := range o {
+		sum += n
+	}
+	i := len(o) - 1
+	for ; i > 0 && above+o[i] <= sum/100; i-- {
+		above += o[i]
+	}
+	e := max(i/4-1, 0)
+	most := uint64(i-4*e+1)<<e - 1
+	return most + most/2, sum >= 100
 }
 
 type label struct {
@@ -235,6 +279,38 @@ func (w *waiting) bytes() int { return w.x.Bytes() + len(w.key) }
 // newest returns the example added last.
 func (j *joiner) newest() *waiting { return j.examples.at(j.examples.last()) }
 
+// at returns waiting example n, nil if it has left.
+func (j *joiner) at(n uint64) *waiting {
+	if n > j.examples.popped {
+		return j.examples.at(n)
+	}
+	list := j.parked.items[j.parked.head:]
+	i, ok := slices.BinarySearchFunc(list, n, func(p parked, n uint64) int { return cmp.Compare(p.n, n) })
+	if !ok || list[i].x == nil {
+		return nil
+	}
+	return &list[i].waiting
+}
+
+// all returns the waiting examples, in order of arrival.
+func (j *joiner) all() iter.Seq[*waiting] {
+	return func(yield func(*waiting) bool) {
+		for i := range j.parked.len() {
+			if p := &j.parked.items[j.parked.head+i]; p.x != nil && !yield(&p.waiting) {
+				return
+			}
+		}
+		for i := range j.examples.len() {
+			if !yield(&j.examples.items[j.examples.head+i]) {
+				return
+			}
+		}
+	}
+}
+
+// len returns the number of waiting examples.
+func (j *joiner) len() int { return j.live + j.examples.len() }
+
 // waits reports whether an example that arrives now will have a label, or has one
 // already, but cannot be learned from at once. Such an example needs a prediction
 // now.
@@ -258,21 +334,30 @@ func (j *joiner) label(key string, y float64) {
 	l := label{key: key, y: y}
 	// Label every waiting example with the key. The reported delay is the oldest
 	// example's, which has waited longest.
-	oldest := uint64(0)
+	oldest, before := uint64(0), j.labelled
 	j.labelled = max(j.labelled, j.open[key])
-	for n := j.open[key]; n > j.examples.popped; {
-		w := j.examples.at(n)
+	for n := j.open[key]; ; {
+		w := j.at(n)
+		if w == nil {
+			break
+		}
 		w.x.Y, w.x.Labelled = y, true
+		if n <= j.examples.popped {
+			j.due = slices.Insert(j.due, 0, n)
+		}
 		oldest, n = n, w.same
 	}
 	if oldest > 0 {
 		l.used = true
 		delete(j.open, key)
 		j.stats.Joined.add(j.examples.last() - oldest)
+		j.overtook.add(max(before, oldest) - oldest)
 	} else if n, ok := j.gone[key]; ok {
 		// Its example has been learned from without a label. Learning it again with one
 		// would count it twice, so the label is only counted as late.
-		j.stats.Late.add(j.examples.last() - j.missed.at(n).example)
+		example := j.missed.at(n).example
+		j.stats.Late.add(j.examples.last() - example)
+		j.overtook.add(max(before, example) - example)
 		return
 	} else {
 		j.unused++
@@ -307,25 +392,70 @@ func (j *joiner) dropLabel() {
 	}
 }
 
-// ready reports whether the oldest example need not wait any longer.
-func (j *joiner) ready() bool {
-	if j.examples.len() == 0 {
-		return false
+// patience returns how many examples younger than one without a label may have received theirs
+// before it is parked.
+func (j *joiner) patience() uint64 {
+	if n, ok := j.overtook.patience(); ok {
+		return min(n, j.window)
 	}
+	return j.window
+}
+
+// crowded reports whether the examples take more memory than they may.
+func (j *joiner) crowded() bool { return j.bytes > j.most && uint64(j.len()) > j.window+1 }
+
+// ready reports whether an example need not wait any longer.
+func (j *joiner) ready() bool {
 	if j.delay > 0 {
 		return uint64(j.examples.len()) > j.delay
 	}
-	// Only the oldest example is checked. A younger one waits even if it has its label,
-	// so that examples are learned in order of arrival.
-	n := j.examples.popped + 1
-	w := j.examples.at(n)
-	return w.x.Labelled || w.key == "" || j.labelled > n+j.window || j.bytes > j.most && uint64(j.examples.len()) > j.window+1
+	for j.examples.len() > 0 {
+		n := j.examples.popped + 1
+		if w := j.examples.at(n); w.x.Labelled || w.key == "" {
+			return true
+		}
+		if j.labelled <= n+j.patience() && !(j.crowded() && j.live == 0) {
+			break
+		}
+		j.parked.push(parked{n, j.examples.pop()})
+		j.live++
+	}
+	return len(j.due) > 0 || j.expired()
 }
 
-// next takes out the oldest example; there must be one.
+// expired reports whether the oldest parked example leaves without a label.
+func (j *joiner) expired() bool {
+	return j.live > 0 && (j.labelled > j.parked.items[j.parked.head].n+j.window || j.crowded())
+}
+
+// following returns the number of the example that next takes out.
+func (j *joiner) following() uint64 {
+	head := j.examples.popped + 1
+	switch {
+	case len(j.due) > 0:
+		return j.due[0]
+	case j.live == 0 || j.delay == 0 && !j.expired() && j.examples.len() > 0 && (j.at(head).x.Labelled || j.at(head).key == ""):
+		return head
+	}
+	return j.parked.items[j.parked.head].n
+}
+
+// next takes out the example that leaves next, or if none need leave, the oldest; there must be one.
 func (j *joiner) next() waiting {
-	w := j.examples.pop()
+	n := j.following()
+	w := *j.at(n)
 	j.bytes -= w.bytes()
+	if n > j.examples.popped {
+		j.examples.pop()
+	} else {
+		*j.at(n) = waiting{}
+		for j.live--; j.parked.len() > 0 && j.parked.items[j.parked.head].x == nil; {
+			j.parked.pop()
+		}
+	}
+	if len(j.due) > 0 {
+		j.due = j.due[1:]
+	}
 	if w.x.Labelled {
 		return w
 	}
@@ -333,7 +463,6 @@ func (j *joiner) next() waiting {
 	if w.key == "" {
 		return w
 	}
-	n := j.examples.popped
 	if j.open[w.key] == n {
 		delete(j.open, w.key)
 	}

@@ -193,15 +193,20 @@ type reference struct {
 	labels    []label // those that counted
 	from      int     // the first of them that is remembered
 	gone      []int   // examples that went on without a label, but have a key
-	next      int     // the first of xs that waits
+	next      int     // the first of xs that has not been parked or let go
+	out       []refExample
+	overtook  overtakings
 	stats     JoinStats
 }
 
 type refExample struct {
+	n        uint64
 	key      string
 	y        float64
 	labelled bool
 	joined   bool // its label came from another record
+	parked   bool
+	left     bool
 }
 
 // bytes is what an example without features takes.
@@ -230,28 +235,83 @@ func (r *reference) forget() {
 	}
 }
 
-// overtaken reports whether the oldest waiting example need not wait any longer.
-func (r *reference) overtaken() bool {
-	bytes := 0
-	for i, x := range r.xs[r.next:] {
-		bytes += x.bytes()
-		if i > r.window && x.joined {
-			return true
+// overtaken returns by how much example n is older than the youngest that has received its label.
+func (r *reference) overtaken(n int) int {
+	for i, x := range slices.Backward(r.xs) {
+		if x.joined {
+			return i - n
 		}
 	}
-	return bytes > r.most && len(r.xs)-1-r.next > r.window
+	return -1
+}
+
+// waiting returns the examples that wait.
+func (r *reference) waiting() (list []int) {
+	for i, x := range r.xs {
+		if !x.left {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func (r *reference) crowded() bool {
+	bytes, list := 0, r.waiting()
+	for _, i := range list {
+		bytes += r.xs[i].bytes()
+	}
+	return bytes > r.most && len(list) > r.window+1
+}
+
+// leaves returns the example that leaves next, -1 if all have to wait.
+func (r *reference) leaves(end bool) int {
+	isParked := func(i int) bool { return r.xs[i].parked }
+	patience := r.window
+	if n, ok := r.overtook.patience(); ok {
+		patience = min(patience, int(n))
+	}
+	for ; r.next < len(r.xs); r.next++ {
+		if x := &r.xs[r.next]; x.labelled || x.key == "" {
+			break
+		}
+		if r.overtaken(r.next) <= patience && !(r.crowded() && !slices.ContainsFunc(r.waiting(), isParked)) {
+			break
+		}
+		r.xs[r.next].parked = true
+	}
+	list := r.waiting()
+	for _, i := range list {
+		if r.xs[i].parked && r.xs[i].labelled {
+			return i
+		}
+	}
+	oldest := slices.IndexFunc(list, isParked)
+	switch {
+	case oldest >= 0 && (r.overtaken(list[oldest]) > r.window || r.crowded()):
+		return list[oldest]
+	case r.next < len(r.xs) && (r.xs[r.next].labelled || r.xs[r.next].key == ""):
+		r.next++
+		return r.next - 1
+	case end && len(list) > 0:
+		r.next = max(r.next, list[0]+1)
+		return list[0]
+	}
+	return -1
 }
 
 func (r *reference) release(all bool) {
-	for ; r.next < len(r.xs); r.next++ {
-		x := r.xs[r.next]
-		if !all && !x.labelled && x.key != "" && !r.overtaken() {
+	for {
+		n := r.leaves(all)
+		if n < 0 {
 			return
 		}
+		x := &r.xs[n]
+		r.out = append(r.out, refExample{x.n, x.key, x.y, x.labelled, x.joined, false, false})
+		x.left = true
 		if !x.labelled {
 			r.stats.Missing++
 			if x.key != "" {
-				r.gone = append(r.gone, r.next)
+				r.gone = append(r.gone, n)
 			}
 		}
 	}
@@ -280,12 +340,13 @@ func (r *reference) label(key string, y float64) {
 		}
 	}
 	used := false
-	for i := r.next; i < len(r.xs); i++ {
+	for _, i := range r.waiting() {
 		if x := &r.xs[i]; x.key == key && !x.labelled {
-			x.y, x.labelled, x.joined = y, true, true
 			if !used {
 				r.stats.Joined.add(uint64(len(r.xs) - 1 - i))
+				r.overtook.add(uint64(max(0, r.overtaken(i))))
 			}
+			x.y, x.labelled, x.joined = y, true, true
 			used = true
 		}
 	}
@@ -294,6 +355,7 @@ func (r *reference) label(key string, y float64) {
 		for _, l := range slices.Backward(last) {
 			if r.xs[l].key == key {
 				r.stats.Late.add(uint64(len(r.xs) - 1 - l))
+				r.overtook.add(uint64(max(0, r.overtaken(l))))
 				return
 			}
 		}
@@ -313,9 +375,9 @@ func (r *reference) finish() {
 
 // TestJoinEqualsReference compares the join with its reference on streams in
 // which keys repeat, are missing, come in any order and too late, in windows
-// small enough for all of that to happen.
+// small enough for all of that to happen, and large enough for examples to be parked.
 func TestJoinEqualsReference(t *testing.T) {
-	all := JoinStats{}
+	all, parkedLate := JoinStats{}, 0
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		window := 1 + r.IntN(20)
@@ -328,31 +390,45 @@ func TestJoinEqualsReference(t *testing.T) {
 		j := bounded()
 		var got []refExample
 		release := func(end bool) {
-			for end && j.examples.len() > 0 || j.ready() {
+			for j.ready() || end && j.len() > 0 {
+				if len(j.due) > 0 {
+					parkedLate++
+				}
 				w := j.next()
-				got = append(got, refExample{w.x.ID, w.x.Y, w.x.Labelled, w.x.Labelled && w.key != ""})
+				got = append(got, refExample{w.x.Seq, w.x.ID, w.x.Y, w.x.Labelled, w.x.Labelled && w.key != "", false, false})
 			}
 		}
 		spread := 1 + r.IntN(3*window)
-		for i := range 400 {
+		for i := range 600 * (1 + int(seed%2)) {
 			release(false)
 			ref.release(false)
 			key := ""
 			if r.IntN(20) > 0 {
 				key = fmt.Sprint(i/2 - r.IntN(spread) + r.IntN(spread))
 			}
-			if y := float64(i + 1); r.IntN(2) == 0 && key != "" {
+			isLabel := r.IntN(2) == 0
+			if seed%2 == 1 { // most labels are in time
+				n, late := i, 4
+				if r.IntN(10) == 0 {
+					late = spread
+				}
+				if isLabel {
+					n -= r.IntN(late)
+				}
+				key = fmt.Sprint(n - n%int(1+seed/2%3)) // of one to three examples
+			}
+			if y := float64(i + 1); isLabel && key != "" {
 				j.label(key, y)
 				ref.label(key, y)
 			} else {
-				x := refExample{key: key}
+				x := refExample{n: uint64(i), key: key}
 				if r.IntN(10) == 0 {
 					x.y, x.labelled = y, true
 				}
-				j.example(&stream.Example{ID: key, Y: x.y, Labelled: x.labelled}, key)
+				j.example(&stream.Example{Seq: x.n, ID: key, Y: x.y, Labelled: x.labelled}, key)
 				ref.example(x)
 			}
-			if n := j.examples.len(); n > 2*window+3 || j.labels.len() > max(window+1, ref.labelMost) || j.missed.len() > window ||
+			if n := j.len(); n > 2*window+3 || j.parked.len() > 3*window || j.labels.len() > max(window+1, ref.labelMost) || j.missed.len() > window ||
 				len(j.open) > n || len(j.known) != j.labels.len() || len(j.gone) > j.missed.len() {
 				t.Fatalf("seed %d: %d examples, %d labels, %d missed held with window %d", seed, n, j.labels.len(), j.missed.len(), window)
 			}
@@ -373,8 +449,8 @@ func TestJoinEqualsReference(t *testing.T) {
 		release(true)
 		j.end()
 		ref.finish()
-		if !slices.Equal(got, ref.xs) {
-			t.Fatalf("seed %d, window %d: examples come out as\n%v, want\n%v", seed, window, got, ref.xs)
+		if !slices.Equal(got, ref.out) {
+			t.Fatalf("seed %d, window %d: examples come out as\n%v, want\n%v", seed, window, got, ref.out)
 		}
 		if j.stats != ref.stats {
 			t.Fatalf("seed %d, window %d: %+v, want %+v", seed, window, j.stats, ref.stats)
@@ -385,8 +461,8 @@ func TestJoinEqualsReference(t *testing.T) {
 		all.Early, all.Orphans, all.Duplicates = all.Early+j.stats.Early, all.Orphans+j.stats.Orphans, all.Duplicates+j.stats.Duplicates
 		all.Joined[0], all.Late[0] = all.Joined[0]+j.stats.Joined.Sum(), all.Late[0]+j.stats.Late.Sum()
 	}
-	if all.Early == 0 || all.Orphans == 0 || all.Duplicates == 0 || all.Joined[0] == 0 || all.Late[0] == 0 {
-		t.Errorf("not everything has happened: %+v", all)
+	if all.Early == 0 || all.Orphans == 0 || all.Duplicates == 0 || all.Joined[0] == 0 || all.Late[0] == 0 || parkedLate == 0 {
+		t.Errorf("not everything has happened: %+v, %d parked examples have got their labels", all, parkedLate)
 	}
 }
 
@@ -525,8 +601,12 @@ func TestOtherJoinIsRefused(t *testing.T) {
 // FuzzJoinState: no bytes make a join that panics or grows beyond its bounds.
 func FuzzJoinState(f *testing.F) {
 	j := newJoiner(5, 0)
-	j.most, j.mostLabels = 0, 6
-	for i := range 20 {
+	j.most, j.mostLabels = 1<<20, 6
+	for i := range 40 {
+		if i == 20 {
+			j = newJoiner(5, 0)
+			j.most, j.mostLabels, j.overtook[1] = 1<<20, 6, 1000 // parks soon
+		}
 		j.example(&stream.Example{X: stream.Vec{Val: []float32{1}}}, fmt.Sprint(i%7))
 		j.label(fmt.Sprint(i%9), 1)
 		for j.ready() {
@@ -552,8 +632,8 @@ func FuzzJoinState(f *testing.F) {
 			}
 			j.example(&stream.Example{}, fmt.Sprint(i%7))
 			j.label(fmt.Sprint(i%9), 1)
-			if j.examples.len() > 7 || j.labels.len() > 6 || j.missed.len() > 5 {
-				t.Fatalf("%d examples, %d labels, %d missed", j.examples.len(), j.labels.len(), j.missed.len())
+			if j.len() > 7 || j.labels.len() > 6 || j.missed.len() > 5 {
+				t.Fatalf("%d examples, %d labels, %d missed", j.len(), j.labels.len(), j.missed.len())
 			}
 		}
 		j.end()
@@ -606,6 +686,56 @@ func TestDelayClasses(t *testing.T) {
 		d.add(bound + 1)
 		if d[i] != 1 || d[i+1] != 1 || d.Sum() != 2 {
 			t.Errorf("delays of %d and %d are counted as %v", bound, bound+1, d)
+		}
+	}
+}
+
+// TestMissingLabelsDelayNobody: where some labels never come, and some late, the others are learned
+// from soon, and the late ones when they come.
+func TestMissingLabelsDelayNobody(t *testing.T) {
+	cfg := config(t, "adaptive")
+	cfg.Join = Join{Topic: "labels", Window: 10_000}
+	var items, late []Item
+	for i, it := range apart(rings(1500, 1, false), rand.New(rand.NewPCG(1, 1)), 8, 0) {
+		if it.Partition.Topic == "labels" && i%40 == 7 {
+			late = append(late, it)
+		} else if it.Partition.Topic != "labels" || i%50 != 3 {
+			items = append(items, it)
+		}
+	}
+	e := newEngine(t, cfg)
+	consume(t, e, items)
+	settle(t, e)
+	labels := uint64(len(items) - 1500)
+	if c := e.Counts(); c.Joined != labels || c.Labelled < labels-30 {
+		t.Errorf("%d of %d labels are learned from", c.Labelled, labels)
+	}
+	before := e.Counts().Labelled
+	for i, it := range late {
+		consume(t, e, []Item{it})
+		if settle(t, e); e.Counts().Labelled != before+uint64(i)+1 {
+			t.Fatalf("%d examples are learned from after %d late labels, before them %d", e.Counts().Labelled, i+1, before)
+		}
+	}
+	if s := e.Join(); len(late) == 0 || s.Late.Sum()+s.Orphans != 0 || s.Examples != e.Counts().Pending {
+		t.Errorf("%d late labels: %+v", len(late), s)
+	}
+}
+
+// A hundred labels are overtaken alike: patience is one and a half times that, and no more than a
+// quarter longer.
+func TestPatience(t *testing.T) {
+	for n := range uint64(100_000) {
+		var o overtakings
+		for range 99 {
+			o.add(n)
+		}
+		if _, ok := o.patience(); ok {
+			t.Fatal("99 labels are enough")
+		}
+		o.add(1 << 40)
+		if got, ok := o.patience(); !ok || got < n+n/2 || got > n+n/2+3*n/8+1 {
+			t.Fatalf("%d: %d, %v", n, got, ok)
 		}
 	}
 }

@@ -70,15 +70,16 @@ func (j *joiner) fields(f *state.Fields) {
 	// The queues are stored as lists, in columns where possible. Maps and counters
 	// that follow from them are not stored: restore rebuilds them, so that they
 	// cannot contradict the queues.
-	waits := j.examples.items[j.examples.head:]
+	var waits []waiting
 	var xs []*stream.Example
-	for i := range waits {
-		xs = append(xs, waits[i].x)
+	for w := range j.all() {
+		waits, xs = append(waits, *w), append(xs, w.x)
 	}
 	columns.Examples(f, "examples", &xs)
 	f.List("keys", len(waits), 1, func(n int) { waits = make([]waiting, n) }, func(f *state.Fields, i int) {
 		f.String("key", &waits[i].key)
 	})
+	numbers := j.parkedFields(f)
 	f.Uint64("labels_gone", &j.labels.popped)
 	labels := j.labels.items[j.labels.head:]
 	f.List("labels", len(labels), 12, func(n int) { labels = make([]label, n) }, func(f *state.Fields, i int) {
@@ -97,7 +98,32 @@ func (j *joiner) fields(f *state.Fields) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	f.Fail("examples", j.restore(xs, waits, labels, missed))
+	f.Fail("examples", j.restore(xs, numbers, waits, labels, missed))
+}
+
+// parkedFields describes the numbers of the parked examples, which are the first ones, and what
+// parks them. A state from before any label has none.
+func (j *joiner) parkedFields(f *state.Fields) (numbers []uint64) {
+	for _, p := range j.parked.items[j.parked.head:] {
+		if p.x != nil {
+			numbers = append(numbers, p.n)
+		}
+	}
+	if !f.Next("parked") && (f.Decoding() || len(numbers) == 0 && j.overtook == overtakings{}) {
+		return nil
+	}
+	counts := j.overtook[:]
+	f.Uint64s("parked", &numbers)
+	f.Uint64("labelled", &j.labelled)
+	f.Uint64s("overtook", &counts)
+	if f.Decoding() && f.Err() == nil {
+		if len(counts) != len(j.overtook) {
+			f.Fail("overtook", errJoin)
+			return nil
+		}
+		j.overtook = overtakings(counts)
+	}
+	return numbers
 }
 
 // predictionFields describes the predictions of waiting examples; they are in a
@@ -165,9 +191,9 @@ func (s *JoinStats) fields(f *state.Fields) {
 var errJoin = errors.New("the state of the join contradicts itself")
 
 // restore fills the queues and rebuilds the indices that follow from them.
-func (j *joiner) restore(xs []*stream.Example, waits []waiting, labels []label, missed []missing) error {
+func (j *joiner) restore(xs []*stream.Example, numbers []uint64, waits []waiting, labels []label, missed []missing) error {
 	const most = 1 << 62 // bound on counters
-	if len(xs) != len(waits) || j.delay > 0 && uint64(len(xs)) > j.delay+2 || uint64(len(labels)) > max(j.window+1, uint64(j.mostLabels)) || uint64(len(missed)) > j.window ||
+	if len(xs) != len(waits) || len(numbers) > len(waits) || j.delay > 0 && uint64(len(xs)) > j.delay+2 || uint64(len(labels)) > max(j.window+1, uint64(j.mostLabels)) || uint64(len(missed)) > j.window ||
 		j.examples.popped > most || j.labels.popped > most || j.missed.popped > most {
 		return errJoin
 	}
@@ -177,14 +203,27 @@ func (j *joiner) restore(xs []*stream.Example, waits []waiting, labels []label, 
 		w := &waits[i]
 		w.x = xs[i]
 		j.bytes += w.bytes()
-		if n := j.examples.popped + uint64(i) + 1; w.key != "" && !w.x.Labelled {
+		n := j.examples.popped + uint64(i-len(numbers)) + 1
+		if i < len(numbers) {
+			if n = numbers[i]; n == 0 || n > j.examples.popped || i > 0 && n <= numbers[i-1] || w.key == "" {
+				return errJoin
+			}
+			if w.x.Labelled {
+				j.due = append(j.due, n)
+			}
+		}
+		if w.key != "" && !w.x.Labelled {
 			w.same = j.open[w.key]
 			j.open[w.key] = n
 		} else if w.key != "" {
-			j.labelled = n
+			j.labelled = max(j.labelled, n)
+		}
+		if i < len(numbers) {
+			j.parked.push(parked{n, *w})
 		}
 	}
-	j.examples.items, j.examples.head = waits, 0
+	j.live = len(numbers)
+	j.examples.items, j.examples.head = waits[len(numbers):], 0
 	for i, l := range labels {
 		if _, ok := j.known[l.key]; ok || l.key == "" {
 			return errJoin

@@ -62,7 +62,7 @@ func (e *Engine) overDead(most float64) (dead, of int, over bool) {
 
 // noExample reports whether there has been no usable example so far.
 func (e *Engine) noExample() bool {
-	return e.counts.Labelled+e.counts.Unlabelled == 0 && (e.join == nil || e.join.examples.len() == 0)
+	return e.counts.Labelled+e.counts.Unlabelled == 0 && (e.join == nil || e.join.len() == 0)
 }
 
 // OneLabel returns an error if there are examples but no model, because all labels so

@@ -184,7 +184,7 @@ func TestLaterLabelsCount(t *testing.T) {
 		consume(t, e, items)
 	}
 	key := func(i int) string { return string(rune('a' + i)) }
-	for i := range 200 {
+	for i := range 90 {
 		x := stream.Example{X: stream.Vec{Val: []float32{float32(i % 7), 1}}}
 		feed(Item{Partition: stream.Partition{Topic: "t"}, Offset: int64(i), Example: x, Key: key(i)})
 		if i != 0 {
@@ -195,7 +195,7 @@ func TestLaterLabelsCount(t *testing.T) {
 	if one := e.OneLabel(); one != nil {
 		t.Errorf("%v, while all examples wait", one)
 	}
-	feed(Item{Partition: stream.Partition{Topic: "l"}, Offset: 200, Example: stream.Example{Y: -1, Labelled: true}, Key: key(0)})
+	feed(Item{Partition: stream.Partition{Topic: "l"}, Offset: 90, Example: stream.Example{Y: -1, Labelled: true}, Key: key(0)})
 	if err := e.Finish(t.Context()); err != nil || e.Predictor() == nil {
 		t.Errorf("%v, a predictor: %v", err, e.Predictor() != nil)
 	}

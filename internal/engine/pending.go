@@ -38,7 +38,7 @@ func (p *prediction) known() bool { return p.f == p.f }
 // request is a waiting example whose prediction by the current model has not been
 // computed yet.
 type request struct {
-	n uint64 // number in joiner.examples
+	n uint64 // number in joiner
 	x stream.Vec
 }
 
@@ -83,13 +83,13 @@ func (e *Engine) requestPrediction(x *stream.Example) {
 	n, c := e.join.examples.last(), *x
 	c.X = e.transform.Apply(x.X)
 	if l, ok := e.learner.(algos.PendingPredictor); ok {
-		e.join.examples.at(n).pred = prediction{f: l.PredictPending(&c)}
+		e.join.at(n).pred = prediction{f: l.PredictPending(&c)}
 		return
 	}
 	if l, ok := e.learner.(algos.PendingScorer); ok {
 		scores := make([]float64, e.per())
 		l.ScorePending(scores, &c)
-		e.join.examples.at(n).pred = prediction{f: float64(algos.Largest(scores)), scores: scores}
+		e.join.at(n).pred = prediction{f: float64(algos.Largest(scores)), scores: scores}
 		return
 	}
 	if e.requests = append(e.requests, request{n, c.X}); len(e.requests) == blockSize {
@@ -111,17 +111,17 @@ func (e *Engine) resolvePredictions() {
 		var p prediction
 		e.setPrediction(&p, i)
 		p.scores = slices.Clone(p.scores)
-		e.join.examples.at(a.n).pred = p
+		e.join.at(a.n).pred = p
 	}
 	clear(e.requests)
 	e.requests = e.requests[:0]
 }
 
-// releaseNext takes the oldest example out of the join and learns from it.
+// releaseNext takes the next example out of the join and learns from it.
 func (e *Engine) releaseNext() {
-	// Requests are in order of arrival, so only the first can be for the example
-	// that leaves.
-	if len(e.requests) > 0 && e.requests[0].n == e.join.examples.popped+1 {
+	// Requests are in order of arrival, so none is for the example that leaves if the first is for
+	// a later one.
+	if len(e.requests) > 0 && e.requests[0].n <= e.join.following() {
 		e.resolvePredictions()
 	}
 	w := e.join.next()

@@ -149,8 +149,8 @@ func (e *Engine) forecasts(do func(at **promote.Forecast)) {
 	if e.join == nil {
 		return
 	}
-	for n := e.join.examples.popped + 1; n <= e.join.examples.last(); n++ {
-		do(&e.join.examples.at(n).published)
+	for w := range e.join.all() {
+		do(&w.published)
 	}
 }
 

@@ -66,7 +66,7 @@ func TestStartInterrupted(t *testing.T) {
 	for _, name := range []string{"adaptive", "sbp", "scs"} {
 		cfg := config(t, name)
 		cfg.Warmup = 600
-		items := bits(900)
+		items := fixedBits(900)
 		_, want := consumed(t, cfg, slices.Clone(items), len(items), false)
 		e := newEngine(t, cfg)
 		if _, err := e.Consume(t.Context(), slices.Clone(items[:600])); err != nil || e.Started() {

@@ -21,7 +21,7 @@ func (e *Engine) Counts() Counts {
 	c := e.counts
 	if e.join != nil {
 		c.Joined, c.Late = e.join.stats.joined(), e.join.stats.late()
-		c.Pending += uint64(e.join.examples.len()) + e.join.unused
+		c.Pending += uint64(e.join.len()) + e.join.unused
 	}
 	return c
 }
@@ -32,7 +32,7 @@ func (e *Engine) Join() *JoinStats {
 		return nil
 	}
 	s := e.join.stats
-	s.Examples, s.Labels = uint64(e.join.examples.len()), e.join.unused
+	s.Examples, s.Labels = uint64(e.join.len()), e.join.unused
 	return &s
 }
 
