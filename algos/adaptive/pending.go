@@ -1,10 +1,10 @@
 package adaptive
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -70,8 +70,8 @@ func (l *Learner) PredictPending(x *stream.Example) float64 {
 // takePending removes and returns the prediction made when x arrived, or nil. Labels come nearly in
 // the order of examples.
 func (l *Learner) takePending(x *stream.Example) *prediction {
-	n, ok := slices.BinarySearchFunc(l.pending, x.Seq, func(p pendingPrediction, seq uint64) int { return cmp.Compare(p.seq, seq) })
-	if !ok {
+	n := sort.Search(len(l.pending), func(i int) bool { return l.pending[i].seq >= x.Seq })
+	if n == len(l.pending) || l.pending[n].seq != x.Seq {
 		return nil
 	}
 	p := l.pending[n].prediction

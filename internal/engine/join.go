@@ -1,12 +1,12 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
 	"math/bits"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/promote"
@@ -169,7 +169,7 @@ type joiner struct {
 	mostLabels int    // joinLabels
 
 	examples queue[waiting]
-	parked   queue[parked]     // older than all of examples, in order of arrival
+	parked   []parked          // older than all of examples, in order of arrival; the first has not left
 	live     int               // parked examples that have not left
 	due      []uint64          // parked examples that have received their label, in order
 	overtook overtakings       // of the labels that came after their example
@@ -284,19 +284,18 @@ func (j *joiner) at(n uint64) *waiting {
 	if n > j.examples.popped {
 		return j.examples.at(n)
 	}
-	list := j.parked.items[j.parked.head:]
-	i, ok := slices.BinarySearchFunc(list, n, func(p parked, n uint64) int { return cmp.Compare(p.n, n) })
-	if !ok || list[i].x == nil {
+	i := sort.Search(len(j.parked), func(i int) bool { return j.parked[i].n >= n })
+	if i == len(j.parked) || j.parked[i].n != n || j.parked[i].x == nil {
 		return nil
 	}
-	return &list[i].waiting
+	return &j.parked[i].waiting
 }
 
 // all returns the waiting examples, in order of arrival.
 func (j *joiner) all() iter.Seq[*waiting] {
 	return func(yield func(*waiting) bool) {
-		for i := range j.parked.len() {
-			if p := &j.parked.items[j.parked.head+i]; p.x != nil && !yield(&p.waiting) {
+		for i := range j.parked {
+			if p := &j.parked[i]; p.x != nil && !yield(&p.waiting) {
 				return
 			}
 		}
@@ -417,7 +416,7 @@ func (j *joiner) ready() bool {
 		if j.labelled <= n+j.patience() && !(j.crowded() && j.live == 0) {
 			break
 		}
-		j.parked.push(parked{n, j.examples.pop()})
+		j.parked = append(j.parked, parked{n, j.examples.pop()})
 		j.live++
 	}
 	return len(j.due) > 0 || j.expired()
@@ -425,7 +424,7 @@ func (j *joiner) ready() bool {
 
 // expired reports whether the oldest parked example leaves without a label.
 func (j *joiner) expired() bool {
-	return j.live > 0 && (j.labelled > j.parked.items[j.parked.head].n+j.window || j.crowded())
+	return j.live > 0 && (j.labelled > j.parked[0].n+j.window || j.crowded())
 }
 
 // following returns the number of the example that next takes out.
@@ -437,7 +436,7 @@ func (j *joiner) following() uint64 {
 	case j.live == 0 || j.delay == 0 && !j.expired() && j.examples.len() > 0 && (j.at(head).x.Labelled || j.at(head).key == ""):
 		return head
 	}
-	return j.parked.items[j.parked.head].n
+	return j.parked[0].n
 }
 
 // next takes out the example that leaves next, or if none need leave, the oldest; there must be one.
@@ -449,8 +448,8 @@ func (j *joiner) next() waiting {
 		j.examples.pop()
 	} else {
 		*j.at(n) = waiting{}
-		for j.live--; j.parked.len() > 0 && j.parked.items[j.parked.head].x == nil; {
-			j.parked.pop()
+		for j.live--; len(j.parked) > 0 && j.parked[0].x == nil; {
+			j.parked = j.parked[1:]
 		}
 	}
 	if len(j.due) > 0 {

@@ -428,7 +428,7 @@ func TestJoinEqualsReference(t *testing.T) {
 				j.example(&stream.Example{Seq: x.n, ID: key, Y: x.y, Labelled: x.labelled}, key)
 				ref.example(x)
 			}
-			if n := j.len(); n > 2*window+3 || j.parked.len() > 3*window || j.labels.len() > max(window+1, ref.labelMost) || j.missed.len() > window ||
+			if n := j.len(); n > 2*window+3 || len(j.parked) > 3*window || j.labels.len() > max(window+1, ref.labelMost) || j.missed.len() > window ||
 				len(j.open) > n || len(j.known) != j.labels.len() || len(j.gone) > j.missed.len() {
 				t.Fatalf("seed %d: %d examples, %d labels, %d missed held with window %d", seed, n, j.labels.len(), j.missed.len(), window)
 			}

@@ -104,7 +104,7 @@ func (j *joiner) fields(f *state.Fields) {
 // parkedFields describes the numbers of the parked examples, which are the first ones, and what
 // parks them. A state from before any label has none.
 func (j *joiner) parkedFields(f *state.Fields) (numbers []uint64) {
-	for _, p := range j.parked.items[j.parked.head:] {
+	for _, p := range j.parked {
 		if p.x != nil {
 			numbers = append(numbers, p.n)
 		}
@@ -219,7 +219,7 @@ func (j *joiner) restore(xs []*stream.Example, numbers []uint64, waits []waiting
 			j.labelled = max(j.labelled, n)
 		}
 		if i < len(numbers) {
-			j.parked.push(parked{n, *w})
+			j.parked = append(j.parked, parked{n, *w})
 		}
 	}
 	j.live = len(numbers)
