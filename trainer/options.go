@@ -142,6 +142,10 @@ type Join struct {
 	// Field is the field of the label in the labels topic; see [codec.NewLabels] for
 	// the default.
 	Field string
+	// Missing is the label, as text, of an example whose own has not come by then, or when the
+	// stream has ended, as where only clicks or failures are reported; empty: it has none. With
+	// it, examples are learned from up to Window late.
+	Missing string
 }
 
 // Codec sets the options of codecs that j determines.
@@ -154,6 +158,7 @@ func (j Join) Codec(o *codec.Options) {
 	if j.Field != "" {
 		o.LabelsField = j.Field
 	}
+	o.MissingLabel = j.Missing
 }
 
 // MaxJoinWindow bounds Join.Window.

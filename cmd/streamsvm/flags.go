@@ -42,7 +42,6 @@ func (o *codecFlags) define(f *cli.Flags) {
 		f.BoolVar(&o.csv.Header, "csv-header", false, headerUsage)
 		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
 		f.StringSliceVar(&o.csv.DropColumns, "drop-columns", nil, "csv: `COLUMNS` to ignore")
-		f.BoolVar(&o.csv.EmptyAsZero, "csv-empty-as-zero", false, "csv: an empty field is 0, not an error")
 		f.StringVar(&o.comma, "csv-separator", ",", "csv: what separates fields; found out for files")
 	})
 	o.schemaFlags.define(f)
@@ -406,7 +405,7 @@ func badOption(c *cli.Call, err error, again string) error {
 // stateFlags are the flags for settings of an engine.MismatchError that have one.
 var stateFlags = map[string]string{
 	"learner": "learner", "preset": "preset", "task": "task", "seed": "seed", "scale": "scale", "hash_dim": "hash-dim",
-	"class_weight": "class-weight", "warmup": "warmup", "tune": "tune", "window": "window", "set": "set", "labels": "labels", "delay": "delay",
+	"class_weight": "class-weight", "warmup": "warmup", "tune": "tune", "window": "window", "set": "set", "labels": "labels", "delay": "delay", "missing_label": "missing-label",
 }
 
 // asBefore says how to give a setting the value that the checkpoint was made with.

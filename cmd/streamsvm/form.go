@@ -141,11 +141,10 @@ func (o *codecFlags) csvFor(c *cli.Call, trained string, csv *codec.CSVOptions) 
 		return nil
 	}
 	for name, take := range map[string]func(){
-		"csv-header":        func() { csv.Header = o.csv.Header },
-		"label-column":      func() { csv.LabelColumn = o.csv.LabelColumn },
-		"drop-columns":      func() { csv.DropColumns = o.csv.DropColumns },
-		"csv-empty-as-zero": func() { csv.EmptyAsZero = o.csv.EmptyAsZero },
-		"csv-separator":     func() { csv.Comma = o.comma[0] },
+		"csv-header":    func() { csv.Header = o.csv.Header },
+		"label-column":  func() { csv.LabelColumn = o.csv.LabelColumn },
+		"drop-columns":  func() { csv.DropColumns = o.csv.DropColumns },
+		"csv-separator": func() { csv.Comma = o.comma[0] },
 	} {
 		if c.Given(name) {
 			take()

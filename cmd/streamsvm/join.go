@@ -13,8 +13,8 @@ import (
 
 // joinFlags say where labels come from if they do not come with the examples.
 type joinFlags struct {
-	by, topic, field string
-	window           int
+	by, topic, field, missing string
+	window                    int
 }
 
 // used reports whether labels are joined.
@@ -27,6 +27,7 @@ func (o *joinFlags) define(f *cli.Flags) {
 		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro, Protobuf or CSV, or labels alone")
 		f.StringVar(&o.field, "labels-field", "", "`FIELD` or CSV column of the label in --labels-topic; by default as --label says, or the last column")
 		f.IntVar(&o.window, "join-window", 10000, "examples wait for their label until that of one more than `N` later has come")
+		f.StringVar(&o.missing, "missing-label", "", "`LABEL` of examples whose own has not come by then, such as false where only clicks are reported; by default they have none")
 	})
 }
 
@@ -36,6 +37,8 @@ func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
 		return trainer.Join{}, c.Bad("labels-topic", errors.New("it needs --join and what an example and its label have in common: a field such as order_id, or key"))
 	case !o.used() && o.field != "":
 		return trainer.Join{}, c.Bad("labels-field", errors.New("it needs --join and --labels-topic"))
+	case !o.used() && o.missing != "":
+		return trainer.Join{}, c.Bad("missing-label", errors.New("it needs --join and --labels-topic"))
 	case !o.used():
 		return trainer.Join{}, nil
 	case o.topic == "":
@@ -43,7 +46,7 @@ func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
 	case o.window < 1 || o.window > trainer.MaxJoinWindow:
 		return trainer.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, trainer.MaxJoinWindow))
 	}
-	return trainer.Join{Topic: o.topic, Window: o.window, By: o.by, Field: o.field}, nil
+	return trainer.Join{Topic: o.topic, Window: o.window, By: o.by, Field: o.field, Missing: o.missing}, nil
 }
 
 // printJoin prints how many labels from a separate topic were used, and how many not.

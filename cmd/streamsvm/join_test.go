@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -383,6 +385,47 @@ func TestJoinsBy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMissingLabel: where only one label is reported, the examples without it have the other.
+func TestMissingLabel(t *testing.T) {
+	c := newCluster(t)
+	const n = 1500
+	topic, labels := kafkatest.Topic(t, c.brokers, 2, nil), kafkatest.Topic(t, c.brokers, 1, nil)
+	recs := orders(topic, labels, n, func(i int, o, l map[string]any) (stream.Record, stream.Record) {
+		o["order_id"], l["order_id"] = i, i
+		return stream.Record{Value: asJSON(o)}, stream.Record{Value: asJSON(l)}
+	})
+	recs = slices.DeleteFunc(recs, func(r stream.Record) bool { return bytes.Contains(r.Value, []byte(`"fraud":false`)) })
+	kafkatest.Produce(t, c.brokers, recs...)
+	dir := t.TempDir()
+	state, rec := filepath.Join(dir, "state"), filepath.Join(dir, "run.ssr")
+	join := []string{"--labels-topic", labels, "--label", "fraud", "--join", "order_id", "--join-window", "500", "--learner", "online", "--tune=off"}
+	args := append([]string{"train", "--topics", topic, "--until-end", "-q", "--checkpoint"}, append([]string{state}, join...)...)
+	c.run(append(args, "--missing-label", "false", "--record", rec)...)
+	s := newest(t, state)
+	if m := s.Meta; m["learned"] != fmt.Sprint(n) || m["joined"] != fmt.Sprint(len(recs)-n) || m["late"] != "0" {
+		t.Errorf("%d positive labels: the last checkpoint says %v", len(recs)-n, m)
+	}
+	text := must(t, append([]string{"replay", rec, "--missing-label", "false"}, join...)...)
+	accuracy := regexp.MustCompile(`accuracy ([0-9.]+) %`).FindStringSubmatch(text)
+	if len(accuracy) < 2 || !strings.Contains(text, s.StateHash) {
+		t.Fatalf("replay of the recording: %s, want state %s", text, s.StateHash)
+	}
+	if v, err := strconv.ParseFloat(accuracy[1], 64); err != nil || v < 70 {
+		t.Errorf("accuracy %s %%", accuracy[1])
+	}
+	for want, change := range map[string][]string{
+		"--missing-label says what examples are whose label does not come": {"--checkpoint", t.TempDir()},
+		`the label is "no", want false or true`:                            {"--checkpoint", t.TempDir(), "--missing-label", "no"},
+		"give --missing-label false":                                       {},
+		"--missing-label: it needs --join and --labels-topic":              {"--join", "none", "--labels-topic", "", "--missing-label", "no"},
+	} {
+		code, _, errText := streamsvm(t.Context(), append(append(slices.Clone(args), change...), "--brokers", strings.Join(c.brokers, ","))...)
+		if code == 0 || !strings.Contains(errText, want) {
+			t.Errorf("%v: exit code %d, %s, want %q", change, code, errText, want)
+		}
 	}
 }
 

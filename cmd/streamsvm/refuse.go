@@ -119,6 +119,9 @@ func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again s
 	for _, y := range slices.Sorted(maps.Keys(o.refused)) {
 		fmt.Fprintf(&b, "; label %s was refused %d times", y, o.refused[y])
 	}
+	if one.Examples > one.Labelled {
+		b.WriteString("; with --labels-topic, --missing-label says what examples are whose label does not come")
+	}
 	return b.String() + o.convention(co, again, only)
 }
 

@@ -14,6 +14,7 @@ var removed = map[string]string{
 	"record":    "streamsvm copy FILE.ssr --topics TOPICS saves topics to a recording",
 
 	"--allow-admin":         "the admin token allows promotions by the status page",
+	"--csv-empty-as-zero":   "empty fields are missing values of events; use --events auto",
 	"--fetch-max-wait":      "it is 500ms now",
 	"--full-every":          "it is 16 now",
 	"--member":              "any number of processes share a --group, without numbers; --instance NAME makes one a static member",

@@ -20,6 +20,8 @@ type joined struct {
 	examples, labels int
 	ahead            int             // examples before the first label
 	example, label   string          // the first keys
+	y                float64         // of the first label
+	differ           bool            // the labels are not all the same
 	after            []time.Duration // between an example and its label
 	behind           []int           // number of examples between them
 	overtaken        []int           // how much younger an example with an earlier label may be
@@ -50,8 +52,9 @@ func (r *recordReport) match(ctx context.Context, examples, labels stream.Decode
 			continue // they have been reported
 		}
 		if this.n++; this == &y && y.n == 1 {
-			j.ahead = x.n
+			j.ahead, j.y = x.n, ex.Y
 		}
+		j.differ = j.differ || this == &y && (ex.Y != j.y || ex.Class != "")
 		key, now := from.Of(rec, &ex), side{this.n, rec.Time}
 		this.first = cmp.Or(this.first, key)
 		match, ok := other.waiting[key]
@@ -102,6 +105,11 @@ func (r *recordReport) join(ctx context.Context, out *reading) {
 		quantile(j.after, 0.5).Round(time.Millisecond), quantile(j.after, 0.99).Round(time.Millisecond), quantile(j.behind, 0.5), quantile(j.behind, 0.99))
 	if 10*j.ahead >= 9*j.examples && j.examples > 10 {
 		text += ". By their timestamps the topics were filled one after the other, so these are not the delays of live data"
+	}
+	if !j.differ && j.labels > 1 && r.Learner.Join.Missing == "" {
+		r.fail(cli.Data, subject, text+"; all labels are the same, so there is nothing to tell apart",
+			"if the examples without a label are of another class, name it with --missing-label, such as false")
+		return
 	}
 	window, need := r.Learner.Join.Window, quantile(j.overtaken, 0.999)
 	switch {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -189,6 +190,13 @@ func TestJoinReport(t *testing.T) {
 	for want, change := range map[string]func(*recordReport){
 		"ok join: 100 of 100 labels meet one of 100 examples; a label comes 20s after its example (99 %: 1m0s), and 20 more examples meanwhile (99 %: 60); --join-window 50 and --merge ordered, the default, are enough: it takes 39": func(*recordReport) {},
 		"have their label up to 39 examples later than a younger one, so that --join-window 30 loses labels train with map[join-window:78]":                                                                                            func(r *recordReport) { r.Learner.Join.Window = 30 },
+		"FAIL join: 50 of 50 labels meet one of 100 examples; a label comes 20s": func(r *recordReport) {
+			r.both = slices.DeleteFunc(r.both, func(rec stream.Record) bool { return bytes.Contains(rec.Value, []byte(`"y":0`)) })
+		},
+		"ok join: 50 of 50 labels meet one of 100 examples; a label comes 20s": func(r *recordReport) {
+			r.both = slices.DeleteFunc(r.both, func(rec stream.Record) bool { return bytes.Contains(rec.Value, []byte(`"y":0`)) })
+			r.Learner.Join.Missing = "0"
+		},
 		"with --merge arrival, one topic is read ahead":                          func(r *recordReport) { r.Source.Merge = kafkaio.MergeArrival },
 		"warn join: 90 of 100 labels meet one of 90 examples; a label comes 20s": func(r *recordReport) { r.both = r.both[10:] },
 		"99 of 100 labels meet one of 100 examples":                              func(r *recordReport) { r.both[0].Time = time.Unix(300, 0) },

@@ -401,6 +401,23 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	return nil
 }
 
+// setMissing reads the label of the examples whose own does not come, as a record of dec.
+func (e *Engine) setMissing(ctx context.Context, dec stream.Decoder) error {
+	if e.cfg.Join.Missing == "" {
+		return nil
+	}
+	var x stream.Example
+	err := stream.DecodeRecord(ctx, dec, nil, &stream.Record{Value: []byte(e.cfg.Join.Missing)}, &x)
+	if err == nil && (!x.Labelled || x.Class != "") {
+		err = fmt.Errorf("%q is not one of the labels %s", e.cfg.Join.Missing, e.signature().Labels)
+	}
+	if err != nil {
+		return fmt.Errorf("the label of examples without one: %w", err)
+	}
+	e.join.missing = &x.Y
+	return nil
+}
+
 // isLabel reports whether the record is the label of another record.
 func (e *Engine) isLabel(it *Item) bool {
 	return e.cfg.Join.Topic != "" && it.Partition.Topic == e.cfg.Join.Topic

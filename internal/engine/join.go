@@ -30,6 +30,9 @@ type Join struct {
 	Window int
 	By     string
 	Field  string
+	// Missing is the label, as text, of examples whose own has not come by then, or when the
+	// stream has ended; empty: they have none.
+	Missing string
 }
 
 // MaxJoinWindow bounds Join.Window, maxKey the length of a key in bytes. More than
@@ -138,7 +141,7 @@ type JoinStats struct {
 	// Orphans are labels for a key that no example had, or whose example is no longer
 	// remembered; Duplicates are labels for a key that already had one.
 	Orphans, Duplicates uint64
-	// Missing counts the examples learned from without a label.
+	// Missing counts the examples whose label has not come.
 	Missing uint64
 	// Examples and Labels are the numbers waiting now.
 	Examples, Labels uint64
@@ -161,12 +164,13 @@ func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplic
 // behind it may go first, and it follows as soon as its label has come.
 type joiner struct {
 	window     uint64
-	delay      uint64 // without a label topic: how many more examples must arrive before one leaves
-	seq        uint64 // examples that have arrived
-	labelled   uint64 // the youngest example that has received its label here
-	bytes      int    // memory of waiting examples
-	most       int    // joinBytes, or less in tests
-	mostLabels int    // joinLabels
+	missing    *float64 // the label of examples whose own has not come; nil: they have none
+	delay      uint64   // without a label topic: how many more examples must arrive before one leaves
+	seq        uint64   // examples that have arrived
+	labelled   uint64   // the youngest example that has received its label here
+	bytes      int      // memory of waiting examples
+	most       int      // joinBytes, or less in tests
+	mostLabels int      // joinLabels
 
 	examples queue[waiting]
 	parked   []parked          // older than all of examples, in order of arrival; the first has not left
@@ -394,7 +398,7 @@ func (j *joiner) dropLabel() {
 // patience returns how many examples younger than one without a label may have received theirs
 // before it is parked.
 func (j *joiner) patience() uint64 {
-	if n, ok := j.overtook.patience(); ok {
+	if n, ok := j.overtook.patience(); ok && j.missing == nil {
 		return min(n, j.window)
 	}
 	return j.window
@@ -442,7 +446,7 @@ func (j *joiner) following() uint64 {
 // next takes out the example that leaves next, or if none need leave, the oldest; there must be one.
 func (j *joiner) next() waiting {
 	n := j.following()
-	w := *j.at(n)
+	w, early := *j.at(n), j.crowded()
 	j.bytes -= w.bytes()
 	if n > j.examples.popped {
 		j.examples.pop()
@@ -461,6 +465,9 @@ func (j *joiner) next() waiting {
 	j.stats.Missing++
 	if w.key == "" {
 		return w
+	}
+	if j.missing != nil && !early { // otherwise its label may still come
+		w.x.Y, w.x.Labelled = *j.missing, true
 	}
 	if j.open[w.key] == n {
 		delete(j.open, w.key)

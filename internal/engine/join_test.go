@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // labelItem is a record of the topic of labels.
@@ -187,8 +188,9 @@ func TestJoinEqualsOffline(t *testing.T) {
 // every decision looks at all that came before.
 type reference struct {
 	window    int
-	most      int // bytes of examples that may wait, beyond the window
-	labelMost int // labels that may wait, beyond the window
+	missing   float64 // the label of examples without one; 0: none
+	most      int     // bytes of examples that may wait, beyond the window
+	labelMost int     // labels that may wait, beyond the window
 	xs        []refExample
 	labels    []label // those that counted
 	from      int     // the first of them that is remembered
@@ -267,7 +269,7 @@ func (r *reference) crowded() bool {
 func (r *reference) leaves(end bool) int {
 	isParked := func(i int) bool { return r.xs[i].parked }
 	patience := r.window
-	if n, ok := r.overtook.patience(); ok {
+	if n, ok := r.overtook.patience(); ok && r.missing == 0 {
 		patience = min(patience, int(n))
 	}
 	for ; r.next < len(r.xs); r.next++ {
@@ -306,9 +308,13 @@ func (r *reference) release(all bool) {
 			return
 		}
 		x := &r.xs[n]
+		without := !x.labelled
+		if without && x.key != "" && r.missing != 0 && !r.crowded() {
+			x.y, x.labelled = r.missing, true
+		}
 		r.out = append(r.out, refExample{x.n, x.key, x.y, x.labelled, x.joined, false, false})
 		x.left = true
-		if !x.labelled {
+		if without {
 			r.stats.Missing++
 			if x.key != "" {
 				r.gone = append(r.gone, n)
@@ -385,6 +391,10 @@ func TestJoinEqualsReference(t *testing.T) {
 		bounded := func() *joiner {
 			j := newJoiner(window, 0)
 			j.most, j.mostLabels = ref.most, ref.labelMost
+			if seed%5 == 4 {
+				ref.missing = -7
+				j.missing = &ref.missing
+			}
 			return j
 		}
 		j := bounded()
@@ -395,7 +405,7 @@ func TestJoinEqualsReference(t *testing.T) {
 					parkedLate++
 				}
 				w := j.next()
-				got = append(got, refExample{w.x.Seq, w.x.ID, w.x.Y, w.x.Labelled, w.x.Labelled && w.key != "", false, false})
+				got = append(got, refExample{w.x.Seq, w.x.ID, w.x.Y, w.x.Labelled, w.x.Labelled && w.key != "" && w.x.Y != ref.missing, false, false})
 			}
 		}
 		spread := 1 + r.IntN(3*window)
@@ -719,6 +729,23 @@ func TestMissingLabelsDelayNobody(t *testing.T) {
 	}
 	if s := e.Join(); len(late) == 0 || s.Late.Sum()+s.Orphans != 0 || s.Examples != e.Counts().Pending {
 		t.Errorf("%d late labels: %+v", len(late), s)
+	}
+}
+
+// TestMissingLabelOfClasses: it is one of the classes.
+func TestMissingLabelOfClasses(t *testing.T) {
+	dec, err := codec.NewLabels(codec.Options{Labels: "a,b,c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for missing, want := range map[string]float64{"c": 2, "d": -1} {
+		cfg := config(t, "online")
+		cfg.Signature = codec.Signature{Labels: "a,b,c"}
+		cfg.Join = Join{Topic: "labels", Window: 5, Missing: missing}
+		e := newEngine(t, cfg)
+		if err := e.setMissing(t.Context(), dec); (err == nil) != (want >= 0) || err == nil && *e.join.missing != want {
+			t.Errorf("%s: %v, %v", missing, e.join.missing, err)
+		}
 	}
 }
 

@@ -38,11 +38,18 @@ func (e *Engine) moreFields(f *state.Fields) {
 		f.String("join_by", &j.By)
 		f.String("labels_field", &j.Field)
 	}
+	if f.Next("missing_label") || !f.Decoding() && j.Missing != "" {
+		f.String("missing_label", &j.Missing)
+	}
 	if f.Err() != nil {
 		return
 	}
 	if kept != e.cfg.Kept {
 		f.Fail("labels_kept", &MismatchError{"labels_kept", kept, e.cfg.Kept})
+	}
+	if want := e.cfg.Join.Missing; j.Missing != want {
+		f.Fail("missing_label", &MismatchError{"missing_label", j.Missing, want})
+		j.Missing = want
 	}
 	if j != e.cfg.Join {
 		f.Fail("join", &MismatchError{"join", j.text(), e.cfg.Join.text()})

@@ -174,6 +174,9 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	if e.cfg.Join.Topic != "" && cfg.Labels == nil {
 		return Result{}, errors.New("no decoder is given for labels on a topic of their own")
 	}
+	if err := e.setMissing(ctx, cfg.Labels); err != nil {
+		return Result{}, err
+	}
 
 	// Work that goes on after ctx has ended, up to the shutdown timeout, uses
 	// after; work that would be pointless then uses ctx.

@@ -102,6 +102,8 @@ type Options struct {
 	// Label is the field of the label; the default is the first of y, label,
 	// target, class and outcome that occurs in the events.
 	Label string
+	// MissingLabel is the label of examples without one there, or empty.
+	MissingLabel string
 	// Unlabelled says that events need not have a label, because labels come in a separate
 	// topic.
 	Unlabelled bool

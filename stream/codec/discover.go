@@ -402,6 +402,11 @@ func (d *Discovery) lookVector(value []byte) {
 func (d *Discovery) Decide() (Options, error) {
 	o := d.o
 	o.Events, o.Label = "", ""
+	if o.MissingLabel != "" && d.labels.any() {
+		c := events.Cell{Kind: events.Text, Text: []byte(o.MissingLabel)}
+		aloneLabel(&c)
+		d.labels.add(&c)
+	}
 	sure := d.given() || d.plain == 0 || d.labelElsewhere()
 	switch {
 	case d.given() && len(d.events) == 0 && d.records == 0:

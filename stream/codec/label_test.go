@@ -142,6 +142,28 @@ func TestDiscoveryAwaitsLabels(t *testing.T) {
 	}
 }
 
+// TestMissingLabelIsALabel: the label of examples without one is one of the labels.
+func TestMissingLabelIsALabel(t *testing.T) {
+	for missing, want := range map[string]string{"": "", "none": `"click","none"`, `"none"`: `"click","none"`} {
+		d, err := NewDiscovery("json", Options{Labels: Auto, Events: Auto, Unlabelled: true, ID: "id", LabelsID: "id", MissingLabel: missing})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 100 {
+			d.Look(fmt.Appendf(nil, `{"id":%d,"amount":%d}`, i, i%50))
+		}
+		if _, err := d.Decide(); err == nil || !strings.Contains(err.Error(), "no label has come") {
+			t.Errorf("%q: without labels: %v", missing, err)
+		}
+		if _, err := d.LookLabel(t.Context(), &stream.Record{Value: []byte(`{"id":"7","y":"click"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		if o, err := d.Decide(); o.Labels != want || (err == nil) != (missing != "") {
+			t.Errorf("%q: labels %s, %v", missing, o.Labels, err)
+		}
+	}
+}
+
 // TestFieldOfIdentity: vectors, too, may have their identity in any field.
 func TestFieldOfIdentity(t *testing.T) {
 	for value, want := range map[string]string{
