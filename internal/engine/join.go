@@ -177,6 +177,7 @@ type joiner struct {
 	live     int               // parked examples that have not left
 	due      []uint64          // parked examples that have received their label, in order
 	overtook overtakings       // of the labels that came after their example
+	patience uint64            // the younger examples that may receive their labels before an example is parked
 	open     map[string]uint64 // key → newest example waiting for a label
 	labels   queue[label]      // the newest labels, all with different keys
 	known    map[string]uint64 // key → label
@@ -243,7 +244,7 @@ type missing struct {
 }
 
 func newJoiner(window, delay int) *joiner {
-	return &joiner{window: uint64(window), delay: uint64(delay), most: joinBytes, mostLabels: joinLabels, open: map[string]uint64{}, known: map[string]uint64{}, gone: map[string]uint64{}}
+	return &joiner{window: uint64(window), delay: uint64(delay), patience: uint64(window), most: joinBytes, mostLabels: joinLabels, open: map[string]uint64{}, known: map[string]uint64{}, gone: map[string]uint64{}}
 }
 
 // example adds an example.
@@ -354,13 +355,13 @@ func (j *joiner) label(key string, y float64) {
 		l.used = true
 		delete(j.open, key)
 		j.stats.Joined.add(j.examples.last() - oldest)
-		j.overtook.add(max(before, oldest) - oldest)
+		j.overtaken(max(before, oldest) - oldest)
 	} else if n, ok := j.gone[key]; ok {
 		// Its example has been learned from without a label. Learning it again with one
 		// would count it twice, so the label is only counted as late.
 		example := j.missed.at(n).example
 		j.stats.Late.add(j.examples.last() - example)
-		j.overtook.add(max(before, example) - example)
+		j.overtaken(max(before, example) - example)
 		return
 	} else {
 		j.unused++
@@ -395,13 +396,18 @@ func (j *joiner) dropLabel() {
 	}
 }
 
-// patience returns how many examples younger than one without a label may have received theirs
-// before it is parked.
-func (j *joiner) patience() uint64 {
-	if n, ok := j.overtook.patience(); ok && j.missing == nil {
-		return min(n, j.window)
+// overtaken counts a label that was overtaken by n.
+func (j *joiner) overtaken(n uint64) {
+	j.overtook.add(n)
+	j.setPatience()
+}
+
+// setPatience sets patience from the labels so far.
+func (j *joiner) setPatience() {
+	j.patience = j.window
+	if n, ok := j.overtook.patience(); ok {
+		j.patience = min(n, j.window)
 	}
-	return j.window
 }
 
 // crowded reports whether the examples take more memory than they may.
@@ -412,12 +418,16 @@ func (j *joiner) ready() bool {
 	if j.delay > 0 {
 		return uint64(j.examples.len()) > j.delay
 	}
+	patience := j.patience
+	if j.missing != nil { // an example without a label has to be told from one that waits
+		patience = j.window
+	}
 	for j.examples.len() > 0 {
 		n := j.examples.popped + 1
 		if w := j.examples.at(n); w.x.Labelled || w.key == "" {
 			return true
 		}
-		if j.labelled <= n+j.patience() && !(j.crowded() && j.live == 0) {
+		if j.labelled <= n+patience && !(j.crowded() && j.live == 0) {
 			break
 		}
 		j.parked = append(j.parked, parked{n, j.examples.pop()})

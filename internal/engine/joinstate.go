@@ -129,6 +129,7 @@ func (j *joiner) parkedFields(f *state.Fields) (numbers []uint64) {
 			return nil
 		}
 		j.overtook = overtakings(counts)
+		j.setPatience()
 	}
 	return numbers
 }
