@@ -109,6 +109,13 @@ func (s *schema) open(ctx context.Context, topics []string) (stream.Source, erro
 
 // discover infers the format of the records.
 func (s *schema) discover(ctx context.Context) (codec.Codec, codec.Options, *events.Schema, error) {
+	cfg, err := s.model.kafkaFlags.config(s.c)
+	if err == nil {
+		err = s.connect(s.c, cfg.TLS, nil)
+	}
+	if err != nil {
+		return nil, codec.Options{}, nil, err
+	}
 	name, opts, err := s.resolve(s.c, algos.Task(s.task), s.c.Args...)
 	if err != nil {
 		return nil, opts, nil, err
@@ -194,7 +201,7 @@ func (s *schema) check(ctx context.Context) error {
 		for i := range recs[:min(len(recs), s.limit-n)] {
 			n++
 			var ex stream.Example
-			if err := c.Decode(recs[i].Value, &ex); err != nil {
+			if err := stream.DecodeRecord(ctx, c, nil, &recs[i], &ex); err != nil {
 				bad++
 				at := stream.At(&recs[i], err)
 				k := kind{at.Stage, at.Reason, at.Field}

@@ -125,6 +125,12 @@ func TestWrittenEvents(t *testing.T) {
 			if _, out, _ := streamsvm(t.Context(), say...); !strings.Contains(out, "schema registry: it answers") || !strings.Contains(out, "are events that codec "+name+" reads") {
 				t.Errorf("doctor says\n%s", out)
 			}
+			for verb, want := range map[string]string{"infer": "amount: numeric", "check": fmt.Sprintf("%d records, 0 refused", n)} {
+				say := append([]string{"schema", verb, "--topics", topic, "--codec", name, "--label", "fraud"}, registry...)
+				if out := c.run(say...); !strings.Contains(out, want) {
+					t.Errorf("schema %s prints\n%s, want %q", verb, out, want)
+				}
+			}
 			args := append([]string{"train", "--topics", topic, "--codec", name, "--label", "fraud", "--until-end", "--model-topic", models, "--checkpoint", state, "--record", recording}, learn...)
 			c.run(append(args, registry...)...)
 			s := newest(t, state)
