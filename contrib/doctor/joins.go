@@ -121,6 +121,9 @@ func (r *recordReport) join(ctx context.Context, out *reading) {
 			r.Train(map[string]string{"merge": ""}))
 	case 20*(j.labels-met) > j.labels:
 		r.warn(subject, fmt.Sprintf("%s; --join-window %d and --merge ordered, as by default, are enough for these, but the others belong to no example that there is", text, window), "")
+	case r.Learner.Join.Missing != "" && window > 4*max(need, 50):
+		r.warn(subject, fmt.Sprintf("%s; those without one are learned from when an example %d younger has its label (--join-window); %d is enough", text, window, max(2*need, 100)),
+			r.Train(map[string]string{"join-window": fmt.Sprint(max(2*need, 100))}))
 	default:
 		r.ok(subject, "%s; --join-window %d and --merge ordered, the default, are enough: it takes %d", text, window, need)
 	}

@@ -193,6 +193,10 @@ func TestJoinReport(t *testing.T) {
 		"FAIL join: 50 of 50 labels meet one of 100 examples; a label comes 20s": func(r *recordReport) {
 			r.both = slices.DeleteFunc(r.both, func(rec stream.Record) bool { return bytes.Contains(rec.Value, []byte(`"y":0`)) })
 		},
+		"those without one are learned from when an example 201 younger has its label (--join-window); 100 is enough train with map[join-window:100]": func(r *recordReport) {
+			r.both = slices.DeleteFunc(r.both, func(rec stream.Record) bool { return bytes.Contains(rec.Value, []byte(`"y":0`)) })
+			r.Learner.Join.Missing, r.Learner.Join.Window = "0", 201
+		},
 		"ok join: 50 of 50 labels meet one of 100 examples; a label comes 20s": func(r *recordReport) {
 			r.both = slices.DeleteFunc(r.both, func(rec stream.Record) bool { return bytes.Contains(rec.Value, []byte(`"y":0`)) })
 			r.Learner.Join.Missing = "0"

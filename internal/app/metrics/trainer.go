@@ -92,7 +92,7 @@ var table = append([]metric{
 		put(float64(v.counts.Labelled), "true")
 		put(float64(v.counts.Unlabelled), "false")
 	}},
-	one("join_examples_without_label_total", counter, "Examples learned without a label because none came in time.", func(v *view) float64 { return v.unlabelled }),
+	one("join_examples_without_label_total", counter, "Examples whose label did not come in time.", func(v *view) float64 { return v.unlabelled }),
 	one("clipped_values_total", counter, "Feature values that were clipped after scaling.", func(v *view) uint64 { return v.clipped.Values }),
 	one("clipped_examples_total", counter, "Examples of which a feature value was clipped after scaling.", func(v *view) uint64 { return v.clipped.Examples }),
 	one("model_waits_for_labels", gauge, "1 while nothing is published because no two labels of the examples differ, else 0.", func(v *view) int { return map[bool]int{true: 1}[v.waits] }),
