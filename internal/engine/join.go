@@ -19,7 +19,7 @@ import (
 // interleave and however late labels are, provided that no label comes after the label of
 // an example more than Window later, no example comes after the example of a label more
 // than Window later, and everything waiting fits into memory: see joinBytes. Only the order
-// differs where a label is later than nearly all others: see joiner.
+// differs where a label is later than most: see joiner.
 //
 // A key names one example. Of several labels with the same key the first counts.
 // Examples that share a key share its label, as when a producer has sent a record
@@ -160,8 +160,8 @@ func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplic
 // not depend on how the topics interleave.
 //
 // Where some labels never come, all examples would wait as long as window allows. So once an
-// example has waited longer than nearly all that got their labels (patience), it is parked: those
-// behind it may go first, and it follows as soon as its label has come.
+// example has waited longer than most that got their labels (patience), it is parked: those behind
+// it may go first, and it follows as soon as its label has come.
 type joiner struct {
 	window     uint64
 	missing    *float64 // the label of examples whose own has not come; nil: they have none
@@ -216,15 +216,17 @@ func (o *overtakings) add(n uint64) {
 	o[min(4*e+int(n>>e), len(o)-1)]++
 }
 
-// patience returns half as much again as at most one label in a hundred exceeds; false if there are
-// too few labels to tell.
+// patience returns half as much again as at most one label in five exceeds, which is more than all
+// if delays are spread evenly; false if there are too few labels to tell. Without any, examples would
+// be learned from as their labels come. That is sooner, but where the labels of one class take
+// longer, the newest examples would all be of the others.
 func (o *overtakings) patience() (uint64, bool) {
 	var sum, above uint64
 	for _, n := range o {
 		sum += n
 	}
 	i := len(o) - 1
-	for ; i > 0 && above+o[i] <= sum/100; i-- {
+	for ; i > 0 && above+o[i] <= sum/5; i-- {
 		above += o[i]
 	}
 	e := max(i/4-1, 0)
@@ -402,10 +404,11 @@ func (j *joiner) overtaken(n uint64) {
 	j.setPatience()
 }
 
-// setPatience sets patience from the labels so far.
+// setPatience sets patience from the labels so far. While the stream is short, the labels that take
+// long have not come yet.
 func (j *joiner) setPatience() {
 	j.patience = j.window
-	if n, ok := j.overtook.patience(); ok {
+	if n, ok := j.overtook.patience(); ok && j.labelled >= 2*n {
 		j.patience = min(n, j.window)
 	}
 }
