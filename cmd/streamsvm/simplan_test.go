@@ -301,6 +301,8 @@ func (p simPlan) stream() []*kgo.Record {
 			continue
 		case 1: // it comes before its example
 			d = -d
+		case 3: // it comes much later than others
+			d *= 4
 		case 2: // it comes twice
 			add(float64(i)+float64(d)+.7, simLabels, j.LabelPartitions, key, l, clock+int64(3*d)+2)
 		}
@@ -315,6 +317,19 @@ func (p simPlan) stream() []*kgo.Record {
 }
 
 // trainArgs is the trainer's command line.
+// missing returns one of the labels.
+func (j *simJob) missing() string {
+	switch {
+	case j.Classes == 0:
+		return "5"
+	case !j.Events && j.Classes == 2:
+		return "-1"
+	case !j.Events:
+		return "0"
+	}
+	return "ham"
+}
+
 func (p simPlan) trainArgs() []string {
 	j := p.Job
 	state := "state"
@@ -346,6 +361,9 @@ func (p simPlan) trainArgs() []string {
 	}
 	if j.LabelPartitions > 0 {
 		args = append(args, "--join", "key", "--labels-topic", simLabels, "--join-window", fmt.Sprint(j.Window))
+		if j.Window%4 == 0 {
+			args = append(args, "--missing-label", j.missing())
+		}
 	}
 	if j.State == "kafka" {
 		args = append(args, "--predictions-topic", simAnswers)
