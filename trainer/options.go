@@ -123,12 +123,12 @@ const (
 //
 // An example without a label waits, and later examples wait behind it, until its label
 // arrives or the label of an example more than Window later does. Once it has waited longer than
-// most others, it waits alone. A label that arrives
-// first waits for its example until a label more than Window later has met its own. Beyond
-// Window, at most 64 MiB of examples and 524,288 labels wait. So what is learned does not
-// depend on how the two topics interleave. The exception are learners that adapt to their
-// own prediction errors ([algos.PendingPredictor]): like the measures, they use the
-// prediction made when the example arrived, which does depend on it.
+// most others, it waits alone. A label that arrives first waits for its example until a label more
+// than Window later has met its own. Beyond Window, at most 64 MiB of examples and 524,288 labels
+// wait. So what is learned from does not depend on how the two topics interleave, nor does the
+// order if labels come after their examples. The exception are learners that adapt to their own
+// prediction errors ([algos.PendingPredictor]): like the measures, they use the prediction made
+// when the example arrived, which does depend on it.
 type Join struct {
 	// Topic holds the labels.
 	Topic string

@@ -99,14 +99,15 @@
 //
 // The experts predict numbers (numberExperts): the classifier's experts that can, all kernel
 // learners with weighted features, k1024, ridge regression on the inputs and on random features,
-// the last label and the mean label. m keeps its newest 2,048 examples. When it is cut, uncut keeps
-// those before the cut too, until m is full again. Two rules propose weights for the next example: fixed share at
-// four rates, and recursive least squares with forgetting (squares). A fixed share mixes them
-// (numbers). All weights sum to 1, and errors are divided by their recent size, so that neither the
-// origin nor the scale of the labels matters. Predictions are limited to the range of the labels so
-// far and a tenth of it on either side. For published versions a slow Hedge mixes these weights,
-// their fixed share, a fixed share learned at age, and the mean. It starts near the first three,
-// and the third starts near the second; the mean has to earn its weight.
+// the last label and the mean label. m keeps its newest 2,048 examples. When it is cut, uncut
+// keeps those before the cut too, until m is full again. Two rules propose weights for the next
+// example: fixed share at four rates, and recursive least squares with forgetting (squares). A
+// fixed share mixes them (numbers). All weights sum to 1, and errors are divided by their recent
+// size, so that neither the origin nor the scale of the labels matters. Predictions are limited to
+// the range of the labels so far and a tenth of it on either side. For published versions a slow
+// Hedge mixes these weights, their fixed share, a fixed share learned at age, and the mean. It
+// starts near the first three, and the third starts near the second; the mean has to earn its
+// weight.
 //
 // # Cost
 //

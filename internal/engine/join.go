@@ -283,6 +283,9 @@ func (j *joiner) example(x *stream.Example, key string) {
 // bytes returns the approximate memory of a waiting example.
 func (w *waiting) bytes() int { return w.x.Bytes() + len(w.key) }
 
+// free reports whether there is no label to wait for.
+func (w *waiting) free() bool { return w.x.Labelled || w.key == "" }
+
 // newest returns the example added last.
 func (j *joiner) newest() *waiting { return j.examples.at(j.examples.last()) }
 
@@ -427,7 +430,7 @@ func (j *joiner) ready() bool {
 	}
 	for j.examples.len() > 0 {
 		n := j.examples.popped + 1
-		if w := j.examples.at(n); w.x.Labelled || w.key == "" {
+		if j.examples.at(n).free() {
 			return true
 		}
 		if j.labelled <= n+patience && !(j.crowded() && j.live == 0) {
@@ -450,7 +453,7 @@ func (j *joiner) following() uint64 {
 	switch {
 	case len(j.due) > 0:
 		return j.due[0]
-	case j.live == 0 || j.delay == 0 && !j.expired() && j.examples.len() > 0 && (j.at(head).x.Labelled || j.at(head).key == ""):
+	case j.live == 0 || !j.expired() && j.examples.len() > 0 && j.at(head).free():
 		return head
 	}
 	return j.parked[0].n

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -729,6 +730,50 @@ func TestMissingLabelsDelayNobody(t *testing.T) {
 	}
 	if s := e.Join(); len(late) == 0 || s.Late.Sum()+s.Orphans != 0 || s.Examples != e.Counts().Pending {
 		t.Errorf("%d late labels: %+v", len(late), s)
+	}
+}
+
+// TestOrderOfLateLabels: the order in which examples leave depends on those of the examples and of
+// the labels, not on how far the examples are read ahead.
+func TestOrderOfLateLabels(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 3))
+	type label struct {
+		at float64
+		n  int
+	}
+	var labels []label
+	const n = 3000
+	for i := range n {
+		if r.IntN(50) > 0 {
+			labels = append(labels, label{float64(i) + 60*r.ExpFloat64(), i})
+		}
+	}
+	slices.SortFunc(labels, func(a, b label) int { return cmp.Compare(a.at, b.at) })
+	order := func(ahead int) (left []uint64) {
+		j, next := newJoiner(10_000, 0), 0
+		release := func() {
+			for j.ready() {
+				left = append(left, j.next().x.Seq)
+			}
+		}
+		for _, l := range labels {
+			for ; next < n && float64(next-ahead) <= l.at; next++ {
+				j.example(&stream.Example{Seq: uint64(next)}, fmt.Sprint(next))
+				release()
+			}
+			j.label(fmt.Sprint(l.n), 1)
+			release()
+		}
+		return left
+	}
+	want := order(0)
+	if slices.IsSorted(want) || len(want) < len(labels)*9/10 {
+		t.Errorf("%d of %d examples leave, in order %v", len(want), len(labels), slices.IsSorted(want))
+	}
+	for _, ahead := range []int{1, 700, n} {
+		if got := order(ahead); !slices.Equal(got, want) {
+			t.Errorf("%d examples ahead: another order", ahead)
+		}
 	}
 }
 

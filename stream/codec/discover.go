@@ -435,6 +435,9 @@ func (d *Discovery) Decide() (Options, error) {
 	if o.Labels == Auto {
 		var err error
 		if o.Labels, err = d.labels.decide(d.o.Task == "regress"); err != nil {
+			if d.o.Unlabelled && !d.labels.differ() {
+				err = errors.New("all labels are the same: --missing-label names that of the examples without one")
+			}
 			return o, err
 		}
 	}
