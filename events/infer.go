@@ -290,7 +290,8 @@ func (c *column) text(f *Field) {
 }
 
 // words reports, of texts that are mostly different, whether they are long, and whether words
-// recur: then words say more about an event than the whole text does.
+// recur: then words say more about an event than the whole text does. Long ones may come a few times
+// each, as where every change of a row is an event.
 func (c *column) words() (long, recur bool) {
 	words, in := 0, map[string]int{} // in how many different texts a word is
 	for text, n := range c.texts {
@@ -307,8 +308,7 @@ func (c *column) words() (long, recur bool) {
 		}
 	}
 	n := c.kinds[Text]
-	differ := 2*len(c.texts) > n
-	return differ && words >= wordsEach*n, differ && 2*often >= all
+	return 4*len(c.texts) > n && words >= wordsEach*n, 2*len(c.texts) > n && 2*often >= all
 }
 
 // complete infers the settings that f leaves open, from the given number of events.
