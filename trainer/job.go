@@ -47,7 +47,7 @@ type Job struct {
 	// of Discovery must name the same one. Known schemas are kept in checkpoints
 	// and, if there is a recording, in a file beside it.
 	Schemas SchemaKeeper
-	// LabelDecoder decodes the records of Join.Topic; nil is codec.NewLabels.
+	// LabelDecoder decodes labels alone, the records of Join.Topic and Join.Missing; nil is codec.NewLabels.
 	LabelDecoder stream.Decoder
 
 	// Tolerance says which failures of records the run survives.
@@ -278,7 +278,7 @@ func (r *run) prepare() error {
 		return &OptionError{"Kafka", "", errors.New("no topic is given")}
 	}
 	if r.Open == nil && r.Join.Topic != "" && slices.Contains(r.Kafka.Topics, r.Join.Topic) {
-		return &OptionError{"Join", "", fmt.Errorf("%s is a topic of examples too", r.Join.Topic)}
+		return &OptionError{"Join", "", fmt.Errorf("%s is a topic of examples: leave it out", r.Join.Topic)}
 	}
 	if !slices.Contains([]Tolerance{"", TolerateNone, TolerateData, TolerateAll}, r.Tolerance) {
 		return &OptionError{"Tolerance", "", fmt.Errorf("%q is not one of none, data, all", r.Tolerance)}
@@ -337,7 +337,7 @@ func (r *run) makeEngine(o codec.Options) (err error) {
 	if r.e, err = engine.NewEngine(cfg); err != nil {
 		return &OptionError{"Options", "", err}
 	}
-	if r.LabelDecoder == nil && r.Join.Topic != "" && r.Decoder != nil {
+	if r.LabelDecoder == nil && r.Join.used() && r.Decoder != nil {
 		r.Join.Codec(&o)
 		if r.LabelDecoder, err = codec.NewLabels(o); err != nil {
 			return err

@@ -118,7 +118,7 @@ const (
 	ScaleRunning  Scale = "running"  // each feature minus its mean over the last Span examples, clipped at ±6
 )
 
-// Join says that labels come on a separate topic and are joined with the examples by a
+// Join says that labels come later, in records of their own, and are joined with the examples by a
 // key. The zero value means that labels come with the examples.
 //
 // An example without a label waits, and later examples wait behind it, until its label
@@ -130,16 +130,18 @@ const (
 // prediction errors ([algos.PendingPredictor]): like the measures, they use the prediction made
 // when the example arrived, which does depend on it.
 type Join struct {
-	// Topic holds the labels.
+	// Topic holds the labels. If it is empty and By is not, labels come in later records of the
+	// topics of examples, as when a row of a table gets its label: a record with a label is a label,
+	// any other an example.
 	Topic string
 	// Window is from 1 to MaxJoinWindow.
 	Window int
-	// By says where records have the key: "key" (also the zero value) is the record
+	// By says where records have the key: "key" (with Topic also the zero value) is the record
 	// key, or the field id if a record has no key; "header:NAME" is a header; anything
 	// else is a field, with dots for nested objects, such as order.id. If labels have the
 	// key elsewhere, give both with = between them: order_id=id, order_id=key.
 	By string
-	// Field is the field of the label in the labels topic; see [codec.NewLabels] for
+	// Field is the field of the label in Topic; see [codec.NewLabels] for
 	// the default.
 	Field string
 	// Missing is the label, as text, of an example whose own has not come by then, or when the
@@ -148,13 +150,17 @@ type Join struct {
 	Missing string
 }
 
+// used reports whether labels are joined with examples.
+func (j Join) used() bool { return engine.Join(j).Used() }
+
 // Codec sets the options of codecs that j determines.
 func (j Join) Codec(o *codec.Options) {
-	if j.Topic == "" {
+	if !j.used() {
 		return
 	}
 	examples, labels := engine.Join(j).Keys()
-	o.Unlabelled, o.ID, o.LabelsID = true, examples.Field, labels.Field
+	o.Unlabelled = o.Unlabelled || j.Topic != ""
+	o.LaterLabels, o.ID, o.LabelsID = j.Topic == "", examples.Field, labels.Field
 	if j.Field != "" {
 		o.LabelsField = j.Field
 	}
@@ -215,7 +221,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 			bad("Set", "", why)
 		}
 	}
-	if o.Join.By == "key" {
+	if o.Join.By == "key" && o.Join.Topic != "" {
 		o.Join.By = "" // states do not tell them apart
 	}
 	task := cmp.Or(o.Task, spec.Tasks[0])
@@ -248,7 +254,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 	}
 	if o.Delay < 0 || o.Delay > MaxJoinWindow {
 		bad("Delay", "", fmt.Errorf("%d, want 0 to %d", o.Delay, MaxJoinWindow))
-	} else if o.Delay > 0 && o.Join.Topic != "" {
+	} else if o.Delay > 0 && o.Join.used() {
 		bad("Delay", "", errors.New("it cannot be combined with Join"))
 	}
 	if _, _, why := engine.ParseClassWeights(o.ClassWeight); why != nil {

@@ -83,7 +83,7 @@ func (r *run) topics() []string {
 func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Source, error) {
 	o := r.Kafka
 	o.Topics, o.Offsets = r.topics(), from
-	if o.Merge == "" && r.Join.Topic != "" {
+	if o.Merge == "" && r.Join.used() {
 		// The prediction for an example must not depend on how far ahead or behind its
 		// label was read.
 		o.Merge = kafkaio.MergeOrdered

@@ -413,7 +413,7 @@ func asBefore(e *engine.MismatchError) string {
 	name, ok := stateFlags[e.Setting]
 	switch was := append(strings.SplitN(e.Was, " ", 4), "", "", ""); {
 	case e.Setting == "join" && e.Was != "":
-		give := fmt.Sprintf("give --join %s --labels-topic %s --join-window %s", cli.Quote(was[2]), cli.Quote(was[0]), was[1])
+		give := "give --join " + cli.Quote(was[2]) + unless(was[0] == "-", " --labels-topic "+cli.Quote(was[0])) + " --join-window " + was[1]
 		if was[3] != "" {
 			give += " --labels-field " + cli.Quote(was[3])
 		}

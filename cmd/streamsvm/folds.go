@@ -47,7 +47,7 @@ func newSpread(values []float64) *spread {
 
 // validate cross-validates a run of few records. It returns nil if that makes no sense.
 func (r *replay) validate(ctx context.Context, consumed uint64) (*folds, error) {
-	if consumed > mostFolded || r.job.Join.Topic != "" || r.labelled >= 0 || r.delay > 0 || r.passes > 1 || r.checkpoint != "" ||
+	if consumed > mostFolded || r.join.used() || r.labelled >= 0 || r.delay > 0 || r.passes > 1 || r.checkpoint != "" ||
 		len(r.test) > 0 || r.holdout > 0 || slices.Contains(r.files, "-") {
 		return nil, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/engine"
@@ -22,9 +23,9 @@ func (o *joinFlags) used() bool { return o.by != "none" && o.by != "" }
 
 func (o *joinFlags) define(f *cli.Flags) {
 	f.Group("Labels that come later", func() {
-		f.StringVar(&o.by, "join", "none", "what an example and its label in --labels-topic have in common: a `FIELD`, such as order_id or order.id; header:NAME; or key, the record key, or id if there is no key; order_id=id if the labels have another one; order_id=1 for a CSV column")
+		f.StringVar(&o.by, "join", "none", "what an example and its label, which comes later, have in common: a `FIELD`, such as order_id or order.id; header:NAME; or key, the record key, or id if there is no key; order_id=id if the labels have another one; order_id=1 for a CSV column")
 		f.Suggest("join", []string{"none", "key"})
-		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro, Protobuf or CSV, or labels alone")
+		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro, Protobuf or CSV, or labels alone; by default, later records of --topics have them")
 		f.StringVar(&o.field, "labels-field", "", "`FIELD` or CSV column of the label in --labels-topic; by default as --label says, or the last column")
 		f.IntVar(&o.window, "join-window", 10000, "examples wait for their label until that of one more than `N` later has come")
 		f.StringVar(&o.missing, "missing-label", "", "`LABEL` of examples whose own has not come by then, such as false where only clicks are reported; by default they have none")
@@ -38,11 +39,13 @@ func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
 	case !o.used() && o.field != "":
 		return trainer.Join{}, c.Bad("labels-field", errors.New("it needs --join and --labels-topic"))
 	case !o.used() && o.missing != "":
-		return trainer.Join{}, c.Bad("missing-label", errors.New("it needs --join and --labels-topic"))
+		return trainer.Join{}, c.Bad("missing-label", errors.New("it needs --join"))
 	case !o.used():
 		return trainer.Join{}, nil
-	case o.topic == "":
-		return trainer.Join{}, c.Bad("labels-topic", errors.New("--join needs it"))
+	case o.topic == "" && o.field != "":
+		return trainer.Join{}, c.Bad("labels-field", errors.New("without --labels-topic, --label names the label"))
+	case o.topic == "" && strings.Contains(o.by, "="):
+		return trainer.Join{}, c.Bad("join", errors.New("without --labels-topic, examples and labels have the key in the same field"))
 	case o.window < 1 || o.window > trainer.MaxJoinWindow:
 		return trainer.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, trainer.MaxJoinWindow))
 	}

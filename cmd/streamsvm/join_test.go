@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
@@ -131,10 +132,10 @@ func TestTrainJoinsLabels(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"--labels-topic": {"--join", "key"},
+		"--labels-field": {"--join", "key", "--labels-field", "y"},
 		"needs --join":   {"--labels-topic", labels},
 		"join-window":    {"--join", "key", "--labels-topic", labels, "--join-window", "0"},
-		"examples too":   {"--join", "key", "--labels-topic", examples},
+		"leave it out":   {"--join", "key", "--labels-topic", examples},
 	} {
 		args = slices.Concat([]string{"train", "--topics", examples, "--brokers", strings.Join(c.brokers, ",")}, args)
 		if code, _, errText := streamsvm(t.Context(), args...); code != int(cli.Usage) || !strings.Contains(errText, want) {
@@ -388,6 +389,64 @@ func TestJoinsBy(t *testing.T) {
 	}
 }
 
+// TestLabelsInLaterRecords: changes of a table, in Debezium's envelope, where a row gets its label
+// later. What is learned from is the row as it was, without the fields that come with the label.
+func TestLabelsInLaterRecords(t *testing.T) {
+	c := newCluster(t)
+	const n = 1500
+	topic := kafkatest.Topic(t, c.brokers, 3, nil)
+	row := func(i int, o, l map[string]any, op string) stream.Record {
+		after := maps.Clone(o)
+		after["id"], after["fraud"], after["reviewer"] = i, l["fraud"], l["reviewer"]
+		return stream.Record{Key: fmt.Append(nil, i), Value: asJSON(map[string]any{"before": nil, "after": after, "op": op, "source": map[string]any{"table": "orders"}})}
+	}
+	var recs []stream.Record
+	for _, r := range orders("orders", "labels", n, func(i int, o, l map[string]any) (stream.Record, stream.Record) {
+		return row(i, o, nil, "c"), row(i, map[string]any{"amount": -1, "country": "??"}, l, "u")
+	}) {
+		i, err := strconv.Atoi(string(r.Key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Topic, r.Partition = topic, int32(i%3); i%50 == 7 {
+			recs = append(recs, r) // it changes twice, or is sent twice
+		}
+		recs = append(recs, r)
+	}
+	kafkatest.Produce(t, c.brokers, recs...)
+	dir := t.TempDir()
+	state, rec := filepath.Join(dir, "state"), filepath.Join(dir, "run.ssr")
+	join := []string{"--label", "fraud", "--join", "id", "--learner", "online", "--tune=off"}
+	c.run(append([]string{"train", "--topics", topic, "--checkpoint", state, "--record", rec, "--until-end", "-q"}, join...)...)
+	s := newest(t, state)
+	if m := s.Meta; m["learned"] != fmt.Sprint(n+n/50) || m["joined"] != fmt.Sprint(n) || m["late"] != fmt.Sprint(n/50) {
+		t.Errorf("the last checkpoint says %v", m)
+	}
+	text := must(t, append([]string{"replay", rec}, join...)...)
+	accuracy := regexp.MustCompile(`accuracy ([0-9.]+) %`).FindStringSubmatch(text)
+	if len(accuracy) < 2 || !strings.Contains(text, s.StateHash) {
+		t.Fatalf("replay of the recording: %s, want state %s", text, s.StateHash)
+	}
+	if v, err := strconv.ParseFloat(accuracy[1], 64); err != nil || v < 70 {
+		t.Errorf("accuracy %s %%", accuracy[1])
+	}
+	brokers := []string{"--topics", topic, "--brokers", strings.Join(c.brokers, ",")}
+	other := slices.Concat([]string{"train", "--checkpoint", state, "--join-window", "7"}, brokers, join)
+	if code, _, errText := streamsvm(t.Context(), other...); code != int(cli.Config) || !strings.Contains(errText, "give --join id --join-window 10000,") {
+		t.Errorf("with another window: exit code %d, %q", code, errText)
+	}
+	if out := must(t, append(append([]string{"schema", "infer"}, brokers...), join[:4]...)...); !strings.Contains(out, "reviewer: ignore") || !strings.Contains(out, "country: categorical # 3: DE, FR, NG") {
+		t.Errorf("schema infer prints\n%s", out)
+	}
+	_, out, _ := streamsvm(t.Context(), append([]string{"doctor", "--label", "fraud", "--checkpoint", filepath.Join(dir, "none")}, brokers...)...)
+	if want := regexp.MustCompile(`warn  join: \d{3} of \d{3} records with a label have the key or id of an earlier one without.*\n.*--join key`); !want.MatchString(out) {
+		t.Errorf("doctor prints\n%s", out)
+	}
+	if out := must(t, append(append([]string{"doctor", "--checkpoint", filepath.Join(dir, "none")}, brokers...), join...)...); !strings.Contains(out, "join: 1500 of 1500 labels meet one of 1530 examples") {
+		t.Errorf("doctor prints\n%s", out)
+	}
+}
+
 // TestMissingLabel: where only one label is reported, the examples without it have the other.
 func TestMissingLabel(t *testing.T) {
 	c := newCluster(t)
@@ -420,7 +479,7 @@ func TestMissingLabel(t *testing.T) {
 		"--missing-label says what examples are whose label does not come": {"--checkpoint", t.TempDir()},
 		`the label is "no", want false or true`:                            {"--checkpoint", t.TempDir(), "--missing-label", "no"},
 		"give --missing-label false":                                       {},
-		"--missing-label: it needs --join and --labels-topic":              {"--join", "none", "--labels-topic", "", "--missing-label", "no"},
+		"--missing-label: it needs --join":                                 {"--join", "none", "--labels-topic", "", "--missing-label", "no"},
 	} {
 		code, _, errText := streamsvm(t.Context(), append(append(slices.Clone(args), change...), "--brokers", strings.Join(c.brokers, ","))...)
 		if code == 0 || !strings.Contains(errText, want) {

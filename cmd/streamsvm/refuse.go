@@ -101,7 +101,7 @@ func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again s
 	case one.Labelled == 0 && co.name == "csv":
 		return "; --label-column says where labels are"
 	case one.Labelled == 0:
-		return "; labels that come on a topic of their own are joined with --labels-topic TOPIC --join FIELD"
+		return "; labels that come later are joined with --join FIELD, from a topic of their own with --labels-topic TOPIC"
 	case one.Regress:
 		return ""
 	}

@@ -203,7 +203,7 @@ func (r *replay) prepare(ctx context.Context) error {
 		return c.Bad("holdout", errors.New("it cannot be combined with --test"))
 	case r.labelled < -1:
 		return c.Bad("labelled", fmt.Errorf("%d labels", r.labelled))
-	case job.Join.Topic != "" && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):
+	case r.join.used() && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):
 		return c.Bad("join", errors.New("it cannot be combined with --labelled, --shuffle, --holdout or --passes"))
 	}
 	if err := r.refuseFlags.apply(c, job); err != nil {
@@ -265,7 +265,7 @@ func (r *replay) discover(ctx context.Context) error {
 	if job.Decoder, err = job.Discovery.Codec(o); err != nil {
 		return err
 	}
-	if job.Join.Topic != "" {
+	if r.join.used() {
 		if job.LabelDecoder, err = codec.NewLabels(o); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -788,12 +789,13 @@ func (w *simWorld) results() map[string]string {
 // its predictions without their versions, which depend on when checkpoints are taken.
 func (w *simWorld) answers() string {
 	next, lines := map[int32]int64{}, map[int32][]string{}
-	values := map[int32][]bool{} // whether the record has a value
+	due := map[int32][]bool{} // whether the record is to be predicted
 	for _, r := range w.read(simEvents) {
-		values[r.Partition] = append(values[r.Partition], r.Value != nil)
+		label := w.plan.Job.Later && bytes.Contains(r.Value, []byte(`"y":`))
+		due[r.Partition] = append(due[r.Partition], !label && (r.Value != nil || !w.plan.Job.Tombstones))
 	}
 	skip := func(p int32) {
-		for w.plan.Job.Tombstones && next[p] < int64(len(values[p])) && !values[p][next[p]] {
+		for next[p] < int64(len(due[p])) && !due[p][next[p]] {
 			next[p]++
 		}
 	}
@@ -814,9 +816,9 @@ func (w *simWorld) answers() string {
 		next[a.Partition]++
 		lines[a.Partition] = append(lines[a.Partition], versionOf.ReplaceAllString(string(r.Value), ""))
 	}
-	for p := range values {
-		if skip(p); next[p] != int64(len(values[p])) {
-			w.errorf("the trainer has predicted %d of %d records of partition %d", next[p], len(values[p]), p)
+	for p := range due {
+		if skip(p); next[p] != int64(len(due[p])) {
+			w.errorf("the trainer has predicted %d of %d records of partition %d", next[p], len(due[p]), p)
 		}
 	}
 	var all []string

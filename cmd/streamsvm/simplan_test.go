@@ -38,9 +38,10 @@ type simJob struct {
 	Jumps      bool   `json:"jumps,omitempty"` // of the producer's clock
 
 	// Of labels on a topic of their own; 0: they come with the records.
-	LabelPartitions int `json:"label_partitions,omitempty"`
-	Delay           int `json:"delay,omitempty"` // most records between an example and its label
-	Window          int `json:"window,omitempty"`
+	LabelPartitions int  `json:"label_partitions,omitempty"`
+	Later           bool `json:"later,omitempty"` // labels come in later records of the examples' topic
+	Delay           int  `json:"delay,omitempty"` // most records between an example and its label
+	Window          int  `json:"window,omitempty"`
 
 	Fetch     int    `json:"fetch"` // bytes of a partition at a time
 	State     string `json:"state"` // dir or kafka
@@ -116,6 +117,9 @@ func drawPlan(seed uint64) simPlan {
 	}
 	if one(.4) {
 		j.LabelPartitions, j.Delay, j.Window = 1+r.IntN(3), 1+r.IntN(200), 10+r.IntN(400)
+		if j.Window%3 == 0 {
+			j.LabelPartitions, j.Later = 0, true
+		}
 	}
 	j.Fetch = 1 << (9 + r.IntN(8))
 	j.State, j.Every, j.FullEvery = "dir", 20+r.IntN(200), []int{1, 2, 4, 16}[r.IntN(4)]
@@ -269,7 +273,7 @@ func (p simPlan) stream() []*kgo.Record {
 		if j.Weights {
 			fields = append(fields, fmt.Sprintf(`"weight":%.2f`, .2+2*r.Float64()))
 		}
-		late := j.LabelPartitions > 0
+		late := j.LabelPartitions > 0 || j.Later
 		unlabelled := j.Unlabelled && r.IntN(20) == 0
 		if !late && !unlabelled {
 			fields = append(fields, `"y":`+label)
@@ -279,9 +283,13 @@ func (p simPlan) stream() []*kgo.Record {
 		case j.Malformed > 0 && i > 30 && r.IntN(j.Malformed) == 0:
 			value = [][]byte{[]byte(`{"amount":`), {0xff, 0xfe, 0}, []byte("[1,2,3"), []byte(`{"x":"NaNsense"`), {}}[r.IntN(5)]
 		case j.Large && i > 30 && r.IntN(40) == 0:
+			y := `,"y":` + label
+			if j.Later {
+				y = ""
+			}
 			large := []string{"1e18", "9.9e17", "-1e18", "1e19", "1e-30"}[r.IntN(5)]
-			if value = []byte(`{"x":[` + large + `,0,0,1],"y":` + label + `}`); j.Events {
-				value = []byte(`{"amount":` + large + `,"country":"DE","hour":3,"customer":{"vip":true},"y":` + label + `}`)
+			if value = []byte(`{"x":[` + large + `,0,0,1]` + y + `}`); j.Events {
+				value = []byte(`{"amount":` + large + `,"country":"DE","hour":3,"customer":{"vip":true}` + y + `}`)
 			}
 		case j.Tombstones && i > 30 && r.IntN(25) == 0:
 			value = nil
@@ -294,7 +302,10 @@ func (p simPlan) stream() []*kgo.Record {
 		if !late || unlabelled {
 			continue
 		}
-		l := fmt.Appendf(nil, `{"id":%q,"y":%s}`, key, label)
+		topic, partitions, l := simLabels, j.LabelPartitions, fmt.Appendf(nil, `{"id":%q,"y":%s}`, key, label)
+		if j.Later {
+			topic, partitions, l = simEvents, j.Partitions, []byte("{"+strings.Join(fields, ",")+`,"y":`+label+"}")
+		}
 		d := 1 + r.IntN(j.Delay)
 		switch r.IntN(40) {
 		case 0: // it never comes
@@ -304,9 +315,9 @@ func (p simPlan) stream() []*kgo.Record {
 		case 3: // it comes much later than others
 			d *= 4
 		case 2: // it comes twice
-			add(float64(i)+float64(d)+.7, simLabels, j.LabelPartitions, key, l, clock+int64(3*d)+2)
+			add(float64(i)+float64(d)+.7, topic, partitions, key, l, clock+int64(3*d)+2)
 		}
-		add(float64(i)+float64(d)+.5, simLabels, j.LabelPartitions, key, l, clock+int64(2*d)+1)
+		add(float64(i)+float64(d)+.5, topic, partitions, key, l, clock+int64(2*d)+1)
 	}
 	slices.SortStableFunc(all, func(a, b rec) int { return int(math.Copysign(1, a.at-b.at)) })
 	out := make([]*kgo.Record, len(all))
@@ -360,7 +371,10 @@ func (p simPlan) trainArgs() []string {
 		args = append(args, "--tombstones", "skip")
 	}
 	if j.LabelPartitions > 0 {
-		args = append(args, "--join", "key", "--labels-topic", simLabels, "--join-window", fmt.Sprint(j.Window))
+		args = append(args, "--labels-topic", simLabels)
+	}
+	if j.LabelPartitions > 0 || j.Later {
+		args = append(args, "--join", "key", "--join-window", fmt.Sprint(j.Window))
 		if j.Window%4 == 0 {
 			args = append(args, "--missing-label", j.missing())
 		}

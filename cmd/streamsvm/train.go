@@ -190,7 +190,7 @@ func (t *train) check(c *cli.Call) []error {
 	if j := t.learnFlags.join; j.used() && j.topic != "" {
 		bad(j.topic == t.modelTopic, "model-topic", "%s is a topic of labels too", j.topic)
 		bad(j.topic == t.predictions, "predictions-topic", "%s is a topic of labels too", j.topic)
-		bad(slices.Contains(t.topics, j.topic), "labels-topic", "%s is a topic of examples too", j.topic)
+		bad(slices.Contains(t.topics, j.topic), "labels-topic", "%s is a topic of examples: leave it out, if labels come in later records there", j.topic)
 	}
 	return errs
 }

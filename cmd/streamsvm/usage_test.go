@@ -54,9 +54,9 @@ func TestUsageErrors(t *testing.T) {
 		"--hash-dim -1", "--warmup -1", "--window -1", "--seed -1", "--model-topic m", "--model-topic a --checkpoint s",
 		"--checkpoint s --checkpoint-retain 0", "--checkpoint s --checkpoint-interval -1s", "--listen nowhere", "--listen 8080",
 		"--listen 127.0.0.1:99999", "--shutdown-timeout 0s", "--max-record-bytes -1", "--max-record-bytes 10",
-		"--model-name a/b --model-topic m --checkpoint s", "--model-name= --model-topic m --checkpoint s", "--join key", "--join nope", "--labels-topic l")
+		"--model-name a/b --model-topic m --checkpoint s", "--model-name= --model-topic m --checkpoint s", "--join a=b", "--join nope --labels-field y", "--labels-topic l")
 	add("replay DATA --learner sbp --tune=off", "--passes 0", "--limit -1", "--labelled -2", "--labelled 100", "--holdout 1", "--holdout -1", "--holdout NaN",
-		"--holdout 0.5 --test DATA", "--tolerance maybe", "--checkpoint-every -1", "--join key", "--shuffle x", "--set kernel=rbf --set gamma=x")
+		"--holdout 0.5 --test DATA", "--tolerance maybe", "--checkpoint-every -1", "--join a=b", "--shuffle x", "--set kernel=rbf --set gamma=x")
 	add("replay", "NOFORMAT", "DATA --codec csv --label-column zzz", "-")
 	add("predict", "", "DATA", "--model-topic= DATA")
 	add("predict --model MODEL", "--model-topic m DATA", "--model-name x DATA", "NOFORMAT", "--output xml DATA", "--predictions-topic p DATA", "--positions x DATA", "--until-end DATA",

@@ -114,7 +114,7 @@ type letterFlags struct {
 func (o *letterFlags) define(f *cli.Flags) {
 	f.Group("Dead letters", func() {
 		f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` to read")
-		f.StringVar(&o.labels, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro, Protobuf or CSV, or labels alone")
+		f.StringVar(&o.labels, "labels-topic", "", "`TOPIC` of labels that come later: JSON, Avro, Protobuf or CSV, or labels alone; by default, later records of --topics have them")
 		f.StringVar(&o.suffix, "dlq", ".dlq", "`SUFFIX` of the topics of dead letters, for records that cannot be used; --dlq alone is .dlq")
 		f.StringSliceVar(&o.reasons, "reason", nil, "only letters with these `REASONS`: "+reasonNames())
 		f.StringSliceVar(&o.origins, "origin", nil, "only letters about records of these `TOPICS`")

@@ -17,7 +17,8 @@ import (
 
 // joined is the result of joining the sampled labels.
 type joined struct {
-	examples, labels int
+	examples, labels int             // without later labels of the same example
+	distinct         int             // keys of examples
 	ahead            int             // examples before the first label
 	example, label   string          // the first keys
 	y                float64         // of the first label
@@ -28,41 +29,49 @@ type joined struct {
 }
 
 // match joins the records, which are in the order of their timestamps.
-func (r *recordReport) match(ctx context.Context, examples, labels stream.Decoder) (j joined) {
+func (r *recordReport) match(ctx context.Context, examples, labels stream.Decoder, by trainer.Join) (j joined) {
 	type side struct {
 		n  int
 		at time.Time
 	}
-	ofExample, ofLabel := engine.Join(r.Learner.Join).Keys()
+	ofExample, ofLabel := engine.Join(by).Keys()
 	type seen struct {
 		n       int
 		first   string          // key
 		waiting map[string]side // for the other side
 	}
 	x, y := seen{waiting: map[string]side{}}, seen{waiting: map[string]side{}}
-	youngest := 0
+	youngest, done := 0, map[string]bool{}
 	for i := range r.both {
 		rec := &r.both[i]
 		var ex stream.Example
 		dec, from, this, other := examples, ofExample, &x, &y
-		if rec.Topic == r.Labels {
-			dec, from, this, other = labels, ofLabel, &y, &x
+		if r.Labels != "" && rec.Topic == r.Labels {
+			dec, from = labels, ofLabel
 		}
 		if rec.Value == nil || stream.DecodeRecord(ctx, dec, nil, rec, &ex) != nil {
 			continue // they have been reported
+		}
+		key := from.Of(rec, &ex)
+		if r.Labels == "" && ex.Labelled || r.Labels != "" && rec.Topic == r.Labels {
+			this, other = &y, &x
+		}
+		if r.Labels == "" && done[key] {
+			continue // a row that has changed again
 		}
 		if this.n++; this == &y && y.n == 1 {
 			j.ahead, j.y = x.n, ex.Y
 		}
 		j.differ = j.differ || this == &y && (ex.Y != j.y || ex.Class != "")
-		key, now := from.Of(rec, &ex), side{this.n, rec.Time}
+		now := side{this.n, rec.Time}
 		this.first = cmp.Or(this.first, key)
 		match, ok := other.waiting[key]
-		if !ok || key == "" || this == &x && y.n-match.n > r.Learner.Join.Window { // then the label is given up
+		if !ok || key == "" || this == &x && y.n-match.n > by.Window { // then the label is given up
 			this.waiting[key] = now
 			continue
 		}
 		delete(other.waiting, key)
+		done[key] = true
 		example, label := now, match
 		if this == &y {
 			example, label = match, now
@@ -71,7 +80,7 @@ func (r *recordReport) match(ctx context.Context, examples, labels stream.Decode
 		j.after, j.overtaken = append(j.after, label.at.Sub(example.at)), append(j.overtaken, youngest-example.n)
 		j.behind = append(j.behind, x.n-example.n)
 	}
-	j.examples, j.example, j.labels, j.label = x.n, x.first, y.n, y.first
+	j.examples, j.example, j.labels, j.label, j.distinct = x.n, x.first, y.n, y.first, len(x.waiting)+len(done)
 	return j
 }
 
@@ -81,19 +90,25 @@ func quantile[T cmp.Ordered](v []T, q float64) T {
 	return v[min(int(q*float64(len(v))), len(v)-1)]
 }
 
-// join reports how many labels in a separate topic match an example, how late they
-// arrive, and the settings that this requires.
+// join reports how many labels that come later match an example, how late they arrive, and the
+// settings that this requires.
 func (r *recordReport) join(ctx context.Context, out *reading) {
-	if len(r.labels) == 0 {
-		return
-	}
 	const subject = "join"
+	by := r.Learner.Join
 	dec, err := codec.New(out.codec, out.found)
 	labels, err2 := codec.NewLabels(out.found)
-	if err != nil || err2 != nil {
+	if err != nil || err2 != nil || r.Labels != "" && len(r.labels) == 0 {
 		return // they were created successfully before
 	}
-	j := r.match(ctx, dec, labels)
+	if by.By == "" && r.Labels == "" {
+		// Rows of a table, for example, that get their label when they change.
+		j := r.match(ctx, dec, labels, trainer.Join{By: "key"})
+		if met := len(j.after); met > 0 && 2*met > j.labels && 20*j.distinct > 19*j.examples {
+			r.warn(subject, fmt.Sprintf("%d of %d records with a label have the key or id of an earlier one without, as when a row of a table changes: other fields may have changed too. With --join, the earlier one is learned from", met, j.labels), r.Train(map[string]string{"join": "key"}))
+		}
+		return
+	}
+	j := r.match(ctx, dec, labels, by)
 	met := len(j.after)
 	text := fmt.Sprintf("%d of %d labels meet one of %d examples", met, j.labels, j.examples)
 	if met == 0 {

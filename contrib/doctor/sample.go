@@ -9,12 +9,12 @@ import (
 )
 
 // sample reads the records of the topics that train would read first, up to
-// triedRecords of them, or joinedRecords with a topic of labels, fewer if they are large.
+// triedRecords of them, or joinedRecords with labels that come later, fewer if they are large.
 // whole reports whether the topics have no others.
 func (d *checks) sample(ctx context.Context, from stream.Offsets) (recs []stream.Record, whole bool, err error) {
 	opts, most := *d.Source, triedRecords
 	opts.Topics, opts.Offsets = d.reads(), from
-	if d.Labels != "" {
+	if d.Labels != "" || d.Learner.Join.By != "" {
 		opts.Merge, most = kafkaio.MergeOrdered, joinedRecords
 	}
 	// Nothing is committed to the group, and there may be nothing after the latest.

@@ -100,7 +100,7 @@ type Counts struct {
 type Item struct {
 	Partition stream.Partition
 	Offset    int64
-	// Example has only Y and Labelled if the record is from Join.Topic.
+	// Of the Example of a label, only Y and Labelled count.
 	Example stream.Example
 	// Key joins examples and labels; empty if the record has none.
 	Key string
@@ -243,9 +243,9 @@ func NewEngine(cfg Config) (*Engine, error) {
 	switch {
 	case cfg.Delay < 0 || cfg.Delay > MaxJoinWindow:
 		return nil, fmt.Errorf("a label delay of %d examples, want 0 to %d", cfg.Delay, MaxJoinWindow)
-	case cfg.Delay > 0 && cfg.Join.Topic != "":
+	case cfg.Delay > 0 && cfg.Join.Used():
 		return nil, errors.New("labels cannot both be joined and be delayed")
-	case cfg.Delay > 0 || cfg.Join.Topic != "":
+	case cfg.Delay > 0 || cfg.Join.Used():
 		e.join = newJoiner(cfg.Join.Window, cfg.Delay)
 	}
 	// If the signature fixes the dimension, others are refused from the first record on.
@@ -370,7 +370,9 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	}
 	switch {
 	case it.Err != nil:
-		e.ask(i, it)
+		if !e.isLabel(it) {
+			e.ask(i, it)
+		}
 		e.counts.Dead++
 		e.monitor.refuse(e.judged())
 	case e.isLabel(it):
@@ -420,7 +422,10 @@ func (e *Engine) setMissing(ctx context.Context, dec stream.Decoder) error {
 
 // isLabel reports whether the record is the label of another record.
 func (e *Engine) isLabel(it *Item) bool {
-	return e.cfg.Join.Topic != "" && it.Partition.Topic == e.cfg.Join.Topic
+	if j := &e.cfg.Join; j.Topic != "" {
+		return it.Partition.Topic == j.Topic
+	}
+	return e.cfg.Join.Used() && it.Example.Labelled
 }
 
 // release takes examples out of the join that need not wait any longer.

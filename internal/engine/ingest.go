@@ -73,7 +73,7 @@ func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueByt
 
 // joinLabels sets which records are labels and how they are decoded.
 func (in *ingest) joinLabels(j Join, dec stream.Decoder) {
-	in.join, in.labels, in.labelsIn = j.Topic != "", dec, j.Topic
+	in.join, in.labels, in.labelsIn = j.Used(), dec, j.Topic
 	in.keys[0], in.keys[1] = j.Keys()
 	_, waits := dec.(stream.RecordDecoder)
 	in.waits = in.waits || waits

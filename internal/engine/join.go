@@ -13,7 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Join says that labels come on a topic of their own; see trainer.Join.
+// Join says that labels come later, or on a topic of their own; see trainer.Join.
 //
 // The result is the same as if the two topics were joined before training, however they
 // interleave and however late labels are, provided that no label comes after the label of
@@ -25,6 +25,8 @@ import (
 // Examples that share a key share its label, as when a producer has sent a record
 // twice. A label that came with the example is never replaced.
 type Join struct {
+	// Topic is that of the labels. If it is empty and By is not, labels come in later records of the
+	// topics of examples: a record with a label is a label, any other an example.
 	Topic string
 	// Window is from 1 to MaxJoinWindow. That many examples and labels always fit.
 	Window int
@@ -52,13 +54,18 @@ func badKey(by string) bool {
 	return by != "" && one == "" || two && other == "" || strings.HasSuffix(one, "header:") || strings.HasSuffix(other, "header:")
 }
 
+// Used reports whether labels are joined with examples.
+func (j Join) Used() bool { return j.Topic != "" || j.By != "" }
+
 func (j Join) validate() error {
 	switch {
-	case j.Topic == "" && j.Window != 0:
+	case !j.Used() && j.Window != 0:
 		return errors.New("join: a window, but no topic of labels")
-	case j.Topic != "" && badKey(j.By):
+	case j.Topic == "" && (j.Field != "" || strings.Contains(j.By, "=")):
+		return errors.New("join: labels on the topics of the examples have key and label in the same fields")
+	case badKey(j.By):
 		return fmt.Errorf("join: by %q, want key, header:NAME, the name of a field, or two of these with = between them", j.By)
-	case j.Topic != "" && (j.Window < 1 || j.Window > MaxJoinWindow):
+	case j.Used() && (j.Window < 1 || j.Window > MaxJoinWindow):
 		return fmt.Errorf("join: the window is %d, want 1 to %d", j.Window, MaxJoinWindow)
 	}
 	return nil

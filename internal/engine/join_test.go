@@ -185,6 +185,47 @@ func TestJoinEqualsOffline(t *testing.T) {
 	}
 }
 
+// TestLabelsInLaterRecords: labels that come in later records of the examples' topic, with features
+// that do not count, are like those of a topic of their own, wherever the run is cut.
+func TestLabelsInLaterRecords(t *testing.T) {
+	cfg := config(t, "adaptive")
+	cfg.Join = Join{Topic: "labels", Window: 200}
+	r := rand.New(rand.NewPCG(2, 9))
+	var mixed []Item
+	for i, it := range apart(rings(700, 1, true), r, 60, 0) {
+		if it.Err == nil && (it.Partition.Topic != "labels" || i%29 > 0) { // some labels never come
+			mixed = append(mixed, it)
+		}
+	}
+	e := newEngine(t, cfg)
+	consume(t, e, slices.Clone(mixed))
+	finish(t, e)
+	want, model, counts, measures := parts(t, e)
+
+	for i := range mixed {
+		it := &mixed[i]
+		if it.Partition.Topic == "labels" {
+			it.Example.X = stream.Vec{Val: []float32{float32(i), 1, 2}}
+		}
+		it.Partition, it.Offset = stream.Partition{Topic: "t"}, int64(i)
+	}
+	cfg.Join = Join{By: "id", Window: 200}
+	later := newEngine(t, cfg)
+	for left := mixed; len(left) > 0; {
+		cut := min(len(left), 1+r.IntN(300))
+		consume(t, later, left[:cut])
+		left, later = left[cut:], interrupted(t, later, cfg, r)
+	}
+	finish(t, later)
+	got, model2, counts2, measures2 := parts(t, later)
+	if !bytes.Equal(got, want) || !bytes.Equal(model, model2) || !bytes.Equal(counts, counts2) || !bytes.Equal(measures, measures2) {
+		t.Error("not what labels on a topic of their own give")
+	}
+	if a, b := e.Join(), later.Join(); *a != *b || a.Joined.Sum() < 500 || a.Missing == 0 {
+		t.Errorf("%+v, want %+v", b, a)
+	}
+}
+
 // reference is the join as the documentation of Join has it, without indices:
 // every decision looks at all that came before.
 type reference struct {
@@ -578,7 +619,9 @@ func TestOtherJoinIsRefused(t *testing.T) {
 		}
 		return c
 	}
-	cfgs := []Config{plain, with("labels", 10, ""), with("labels", 11, ""), with("other", 10, ""), with("", 0, "100"), with("", 0, "200"), with("labels", 10, "100")}
+	later := plain
+	later.Join = Join{By: "key", Window: 10}
+	cfgs := []Config{plain, with("labels", 10, ""), with("labels", 11, ""), with("other", 10, ""), later, with("", 0, "100"), with("", 0, "200"), with("labels", 10, "100")}
 	for i, made := range cfgs {
 		e := newEngine(t, made)
 		consume(t, e, rings(300, 1, false))
@@ -600,7 +643,7 @@ func TestOtherJoinIsRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, j := range []Join{{Topic: "labels"}, {Topic: "labels", Window: -1}, {Topic: "labels", Window: MaxJoinWindow + 1}, {Window: 5}, {Topic: "labels", Window: 5, By: "header:"}, {Topic: "labels", Window: 5, By: "id="}, {Topic: "labels", Window: 5, By: "=id"}} {
+	for _, j := range []Join{{Topic: "labels"}, {Topic: "labels", Window: -1}, {Topic: "labels", Window: MaxJoinWindow + 1}, {Window: 5}, {By: "id"}, {By: "id=key", Window: 5}, {By: "id", Field: "y", Window: 5}, {Topic: "labels", Window: 5, By: "header:"}, {Topic: "labels", Window: 5, By: "id="}, {Topic: "labels", Window: 5, By: "=id"}} {
 		c := plain
 		c.Join = j
 		if _, err := NewEngine(c); err == nil {

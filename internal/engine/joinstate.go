@@ -62,13 +62,12 @@ func (e *Engine) moreFields(f *state.Fields) {
 	}
 }
 
-// text returns the topic, the window, the join key and the field of the label, or ""
-// without a topic.
+// text returns the topic, the window, the join key and the field of the label, or "".
 func (j Join) text() string {
-	if j.Topic == "" {
+	if !j.Used() {
 		return ""
 	}
-	return fmt.Sprintf("%s %d %s %s", j.Topic, j.Window, cmp.Or(j.By, "key"), j.Field)
+	return fmt.Sprintf("%s %d %s %s", cmp.Or(j.Topic, "-"), j.Window, cmp.Or(j.By, "key"), j.Field)
 }
 
 func (j *joiner) fields(f *state.Fields) {

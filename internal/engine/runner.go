@@ -171,8 +171,8 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	if cfg.Answer != nil && (cfg.Store == nil || cfg.SaveAndPublish == nil) {
 		return Result{}, errors.New("answers are written with checkpoints in a topic, and there are none")
 	}
-	if e.cfg.Join.Topic != "" && cfg.Labels == nil {
-		return Result{}, errors.New("no decoder is given for labels on a topic of their own")
+	if e.cfg.Join.Used() && cfg.Labels == nil {
+		return Result{}, errors.New("no decoder is given for labels that come later")
 	}
 	if err := e.setMissing(ctx, cfg.Labels); err != nil {
 		return Result{}, err

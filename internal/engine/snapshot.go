@@ -74,7 +74,7 @@ func (e *Engine) meta() [][2]string {
 		{"consumed", fmt.Sprint(c.Consumed)}, {"learned", fmt.Sprint(c.Learned)},
 		{"sampled_out", fmt.Sprint(c.SampledOut)}, {"dead", fmt.Sprint(c.Dead)}, {"pending", fmt.Sprint(c.Pending)},
 	}
-	if e.cfg.Join.Topic != "" {
+	if e.cfg.Join.Used() {
 		list = append(list, [2]string{"joined", fmt.Sprint(c.Joined)}, [2]string{"late", fmt.Sprint(c.Late)})
 	}
 	if c.Tombstones > 0 {

@@ -26,9 +26,9 @@ func (e *Engine) Counts() Counts {
 	return c
 }
 
-// Join returns the counts of the labels from a separate topic; nil if there is none.
+// Join returns the counts of the labels that are joined; nil if none are.
 func (e *Engine) Join() *JoinStats {
-	if e.cfg.Join.Topic == "" {
+	if !e.cfg.Join.Used() {
 		return nil
 	}
 	s := e.join.stats

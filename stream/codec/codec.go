@@ -107,6 +107,9 @@ type Options struct {
 	// Unlabelled says that events need not have a label, because labels come in a separate
 	// topic.
 	Unlabelled bool
+	// LaterLabels says that an event's label comes in a later record of the same topic. Fields are
+	// then inferred from records without a label: others have what was not known before.
+	LaterLabels bool
 }
 
 // DefaultMaxFeatures is the default of Options.MaxFeatures.

@@ -67,6 +67,14 @@ func (d *Discovery) infer() (*events.Schema, error) {
 		return nil, fmt.Errorf("the events have no field %s to join by; they have %s", d.o.ID, strings.Join(fields[:min(len(fields), 12)], ", "))
 	}
 	d.count()
+	if d.o.LaterLabels {
+		sample = slices.DeleteFunc(slices.Clone(sample), func(e []events.NamedCell) bool {
+			return slices.ContainsFunc(e, func(c events.NamedCell) bool { return c.Name == spec.Label && c.Cell.Kind > events.Null })
+		})
+		if len(sample) == 0 {
+			return nil, fmt.Errorf("each of the first %d records has a label: without --join they are learned from as they come", d.records)
+		}
+	}
 	s, err := events.Infer(sample, spec)
 	if err == nil && s.Label == csvLabel {
 		s.Label = ""
