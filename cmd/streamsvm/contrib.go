@@ -21,7 +21,6 @@ import (
 	_ "github.com/streamsvm/streamsvm/contrib/scale"
 	_ "github.com/streamsvm/streamsvm/contrib/serve"
 	_ "github.com/streamsvm/streamsvm/contrib/statetopic"
-	_ "github.com/streamsvm/streamsvm/contrib/topics"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 

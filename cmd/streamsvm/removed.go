@@ -11,6 +11,7 @@ var removed = map[string]string{
 	"produce":   "streamsvm copy FILE... --topic TOPIC writes files to a topic",
 	"merge":     "streamsvm sum SKETCH... adds up sketches",
 	"solve":     "streamsvm sum --solve SKETCH... makes the model of sketches",
+	"topic":     "the tools of the broker do this, such as kafka-topics.sh",
 	"record":    "streamsvm copy FILE.ssr --topics TOPICS saves topics to a recording",
 
 	"--allow-admin":         "the admin token allows promotions by the status page",
