@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -30,6 +31,7 @@ type avroField struct {
 	millis float64
 	fields []avroField // of the records in it, if any of them is wanted
 	items  []avroField // of the records in a list
+	keys   wire.Level  // of a map
 }
 
 // newAvroPlan returns the plan for records of a schema.
@@ -86,10 +88,16 @@ func (ns avroNames) field(n *avro.SchemaField, space string, l wire.Level) (avro
 	if err != nil {
 		return f, err
 	}
+	inner, objects := l.In(n.Name), 0
 	var records, items []*avro.SchemaNode
 	for _, b := range branches {
-		if isRecord(b) {
+		switch {
+		case isRecord(b):
 			records = append(records, b)
+			objects++
+		case b.Type == "map":
+			f.keys = inner
+			objects++
 		}
 		if b.Type == "array" && b.Items != nil {
 			in, err := ns.branches(nil, b.Items, space)
@@ -102,9 +110,8 @@ func (ns avroNames) field(n *avro.SchemaField, space string, l wire.Level) (avro
 			f.millis = connectMillis[connectName(n, b)]
 		}
 	}
-	inner := l.In(n.Name)
 	switch {
-	case inner == nil || len(records) < len(branches) || len(branches) == 0:
+	case inner == nil || objects < len(branches) || len(branches) == 0:
 		f.cell = l.Cell(n.Name)
 	case !l.Known(n.Name):
 		f.cell = wire.Unlisted
@@ -193,6 +200,13 @@ func readRecord(r *wire.Reader, fields []avroField, record map[string]any) error
 		}
 		if inner, ok := v.(map[string]any); ok && f.fields != nil {
 			if err := readRecord(r, f.fields, inner); err != nil {
+				return err
+			}
+		} else if ok && f.keys != nil {
+			err := r.ReadMap(f.keys, maps.Keys(inner), func(c *events.Cell, key, path string) error {
+				return (&avroField{path: path}).scalar(c, inner[key])
+			})
+			if err != nil {
 				return err
 			}
 		} else if f.cell >= 0 || f.items != nil {

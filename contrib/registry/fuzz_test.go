@@ -28,6 +28,8 @@ const wireSchema = `{"label":"label","id":"id","fields":[
  {"name":"country","type":"categorical","categories":["DE","FR"],"gaps":[true]},
  {"name":"customer.age","type":"numeric","means":[0],"gaps":[true]},
  {"name":"customer.vip","type":"boolean","means":[0],"gaps":[true]},
+ {"name":"levels.7","type":"numeric","means":[0],"gaps":[true]},
+ {"name":"props.a","type":"categorical","categories":["b"],"gaps":[true]},
  {"name":"raw","type":"ignore"},
  {"name":"tags","type":"tags","hash":64,"gaps":[true]}]}`
 
@@ -68,8 +70,8 @@ func FuzzAvro(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(avroValue(f, eventAvro, `{"id":7,"amount":{"double":1.5},"country":"DE","customer":{"vip":true,"age":null},"tags":["a","b"],"at":1700000000000,"cart":[{"price":1,"of":{"kind":{"string":"k"},"codes":[1]}}],"raw":"x","props":{"a":"b"},"label":"spam"}`))
-	f.Add(avroValue(f, eventAvro, `{"id":-7,"amount":null,"country":"IT","customer":{"vip":false,"age":{"int":3}},"tags":[],"at":0,"cart":[],"raw":"","props":{},"label":"ham"}`))
+	f.Add(avroValue(f, eventAvro, `{"id":7,"amount":{"double":1.5},"country":"DE","customer":{"vip":true,"age":null},"tags":["a","b"],"at":1700000000000,"cart":[{"price":1,"of":{"kind":{"string":"k"},"codes":[1]}}],"raw":"x","props":{"map":{"a":{"string":"b"},"c":{"double":1}}},"levels":{"7":{"double":1}},"label":"spam"}`))
+	f.Add(avroValue(f, eventAvro, `{"id":-7,"amount":null,"country":"IT","customer":{"vip":false,"age":{"int":3}},"tags":[],"at":0,"cart":[],"raw":"","props":null,"levels":{},"label":"ham"}`))
 	f.Add([]byte{14, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	c := must(f, "avro", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(eventAvro)})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -91,7 +93,7 @@ func FuzzProtobuf(f *testing.F) {
 	s, file := protoFile(f, eventProto)
 	m := file.Messages().ByName("Event")
 	c := must(f, "protobuf", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: s2message(s, "shop.Event")})
-	f.Add(protoValue(f, m, `{"id":"7","amount":1.5,"country":"FR","customer":{"vip":true,"age":3},"tags":["a","b"],"at":"2026-01-01T00:00:00Z","cart":[{"price":1,"of":{"kind":"k"}},{}],"raw":"eA==","props":{"a":"b"},"label":"spam"}`))
+	f.Add(protoValue(f, m, `{"id":"7","amount":1.5,"country":"FR","customer":{"vip":true,"age":3},"tags":["a","b"],"at":"2026-01-01T00:00:00Z","cart":[{"price":1,"of":{"kind":"k"}},{}],"raw":"eA==","props":{"a":"b"},"levels":{"7":1},"label":"spam"}`))
 	f.Add([]byte{0x2a, 1, 'a', 0x4a, 1, 'b', 0x2a, 1, 'c'})
 	f.Add([]byte{0x1a, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strconv"
@@ -51,6 +52,7 @@ type protoField struct {
 	wrapper bool
 	sub     *protoPlan // for a message whose fields are wanted
 	items   *protoPlan // for the messages in a list
+	keys    wire.Level // of a map whose keys are wanted
 }
 
 // fileSet finds the files that descriptors refer to.
@@ -140,7 +142,10 @@ func planMessage(m protoreflect.MessageDescriptor, l wire.Level) *protoPlan {
 				}
 			}
 		}
-		if f.sub == nil {
+		if d.IsMap() {
+			f.keys = l.In(name)
+		}
+		if f.sub == nil && f.keys == nil {
 			f.cell = l.Cell(name)
 		}
 		p.fields = append(p.fields, f)
@@ -183,6 +188,8 @@ func (p *protoPlan) read(r *wire.Reader, m protoreflect.Message) error {
 		switch {
 		case f.sub != nil && present:
 			err = f.sub.read(r, m.Get(f.FieldDescriptor).Message())
+		case f.keys != nil && present:
+			err = f.readMap(r, m.Get(f.FieldDescriptor).Map())
 		case f.items == nil && f.cell < 0, f.sub != nil:
 		case f.IsList() && present:
 			err = f.list(r, m.Get(f.FieldDescriptor).List())
@@ -235,7 +242,7 @@ func (p *protoPlan) unknown(r *wire.Reader, data []byte) error {
 		switch {
 		case !ok:
 			r.Row.Unlisted++
-		case p.fields[i].cell >= 0 || p.fields[i].sub != nil:
+		case p.fields[i].cell >= 0 || p.fields[i].sub != nil || p.fields[i].keys != nil:
 			return wire.Fail(stream.ReasonType, p.fields[i].path, "wire type %d, where the schema has %s", typ, p.fields[i].Kind())
 		}
 	}
@@ -270,6 +277,17 @@ func (f *protoField) list(r *wire.Reader, list protoreflect.List) error {
 	}
 	c.Kind, c.From, c.To = events.List, int32(from), int32(from+list.Len())
 	return nil
+}
+
+func (f *protoField) readMap(r *wire.Reader, m protoreflect.Map) error {
+	values := map[string]protoreflect.Value{}
+	m.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+		values[k.String()] = v
+		return true
+	})
+	return r.ReadMap(f.keys, maps.Keys(values), func(c *events.Cell, key, path string) error {
+		return (&protoField{path: path}).set(c, f.MapValue(), values[key])
+	})
 }
 
 // single puts a value that is not a list into a cell.

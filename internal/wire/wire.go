@@ -6,6 +6,8 @@ package wire
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -71,6 +73,27 @@ type Reader struct {
 	// digits if it is an integer, because a float64 does not hold all of them.
 	IDCell int
 	IDText []byte
+}
+
+// ReadMap reads a map with the given keys, whose level is l: each value is like a field, which read
+// puts into a cell. path is that of the field.
+func (r *Reader) ReadMap(l Level, keys iter.Seq[string], read func(c *events.Cell, key, path string) error) error {
+	for _, key := range slices.Sorted(keys) { // so that the first error does not vary
+		cell := l.Cell(key)
+		if cell == Unlisted {
+			r.Row.Unlisted++
+		}
+		if cell < 0 {
+			continue
+		}
+		for len(r.Row.Cells) <= cell { // where all fields are wanted
+			r.Row.Cells = append(r.Row.Cells, events.Cell{})
+		}
+		if err := read(&r.Row.Cells[cell], key, l.Path(key)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // MaxDepth bounds how deep records are read.

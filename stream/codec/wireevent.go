@@ -212,7 +212,7 @@ func (c *wireEvents) make(key planKey, s *WrittenSchema) *knownPlan {
 		top.special = len(c.schema.Fields)
 	}
 	if c.all {
-		top.names, top.leaves = nil, &p.leaves
+		top.names, top.leaves, top.seen = nil, &p.leaves, map[string]int{}
 	}
 	var err error
 	if s.Type != c.format.Type {
@@ -267,14 +267,21 @@ type level struct {
 	special int    // the cell of the label; the id and the weight have the next ones
 	prefix  string
 	depth   int
-	leaves  *[]string // the names of all fields, in the order of their cells
+	leaves  *[]string      // the names of all fields, in the order of their cells
+	seen    map[string]int // the cells of keys, if all fields are wanted
 }
 
 // Cell implements wire.Level.
 func (l *level) Cell(key string) int {
 	if l.leaves != nil {
-		*l.leaves = append(*l.leaves, pathOf(l.prefix, key))
-		return len(*l.leaves) - 1
+		at, ok := l.seen[key]
+		if !ok {
+			if at = len(*l.leaves); at > 2*events.MaxFields {
+				return wire.Passed // records are refused, and of a map not all keys are read
+			}
+			*l.leaves, l.seen[key] = append(*l.leaves, pathOf(l.prefix, key)), at
+		}
+		return at
 	}
 	e := l.find(key)
 	switch {
@@ -312,7 +319,7 @@ func (l *level) In(key string) wire.Level {
 		if l.depth+1 >= events.MaxDepth+2 || len(*l.leaves) > 2*events.MaxFields {
 			return nil
 		}
-		sub.prefix = pathOf(l.prefix, key)
+		sub.prefix, sub.seen = pathOf(l.prefix, key), map[string]int{}
 		return sub
 	}
 	if e := l.find(key); e == nil || e.sub == nil {
