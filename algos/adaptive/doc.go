@@ -19,12 +19,12 @@
 // An expert implements the interface expert and has a line in newExperts. m keeps all its
 // kernel values (window) up to 2,048 examples, and is learner scs from then on. At 64
 // examples, at each doubling and after a cut, its scaling is fitted again, and C and γ are
-// chosen by the errors on the newest third of the last 1,536 examples after training on the
-// two thirds before. If that makes fewer errors, the features are weighted by how much a first
-// function changes with them (scaling.weighted); dsg does the same. Challengers of the classifier
-// do not, so that they differ more; they are tuned again when their window has been replaced four
-// times. All take a Laplacian kernel, exp(−γ‖x − z‖₁), if that makes still fewer errors: it
-// suits steps, and sums over features. At 4,000 examples m's C and γ are chosen from a finer
+// chosen by the loss on the newest third after training on up to 1,024 examples before: the
+// errors, and from 512 examples there on also the log loss (lossOf). If that makes the loss smaller, the
+// features are weighted by how much a first function changes with them (scaling.weighted); dsg does
+// the same. Challengers of the classifier do not, so that they differ more; they are tuned again when
+// their window has been replaced four times. All take a Laplacian kernel, exp(−γ‖x − z‖₁), if that
+// makes the loss still smaller: it suits steps, and sums over features. At 4,000 examples m's C and γ are chosen from a finer
 // grid, by cross-validation. k2048 exists while m has learned from more
 // than 2,048 and at most 16,384 examples.
 //

@@ -183,9 +183,8 @@ func (l *lowRank) solve(z, r []float64) {
 
 // chooseNumber is choose for regression.
 func chooseNumber(xs []*stream.Example, t target, seed uint64, laplacian bool) (choice, float64) {
-	xs = xs[max(0, len(xs)-block):]
-	n := 2 * len(xs) / 3
-	fit, test := xs[:n], xs[n:]
+	fit, test := split(xs, t)
+	n := len(fit)
 	gammas, cs := gammasOf(fit, seed, laplacian, 1./16, 1./4, 1, 4), []float64{10, 100, 1000, 10000}
 	if !laplacian {
 		gammas, cs = append([]float64{0}, gammas...), []float64{1, 10, 100, 1000}

@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -56,13 +57,14 @@ func (s scaling) orLaplacian(t target, seed uint64) scaling {
 // weighted returns s or, if that has a smaller loss, s with weighted features. If a class is
 // rare, its few examples say too little of the features.
 func (s scaling) weighted(xs []*stream.Example, t target, seed uint64) scaling {
-	positive, tried := 0, s.examples[max(0, len(s.examples)-block):]
-	for _, x := range tried {
+	positive := 0
+	fit, test := split(s.examples, t)
+	for _, x := range slices.Concat(fit, test) {
 		if x.Y > 0 {
 			positive++
 		}
 	}
-	if !t.number && min(positive, len(tried)-positive) < ofEachClass {
+	if !t.number && min(positive, len(fit)+len(test)-positive) < ofEachClass {
 		return s
 	}
 	best, last := s, s
@@ -87,8 +89,7 @@ func (s scaling) weighted(xs []*stream.Example, t target, seed uint64) scaling {
 // slopes returns the root mean square of the function's derivative by each feature. The
 // function has learned from the older examples, as those on which options are tried.
 func (s scaling) slopes(t target) []float64 {
-	xs := s.examples[max(0, len(s.examples)-block):]
-	xs = xs[:2*len(xs)/3]
+	xs, _ := split(s.examples, t)
 	w := newWindow(max(1, len(xs)), s.choice.c, kernelOf(s.choice.gamma), t)
 	w.fill(xs)
 	dim := 0

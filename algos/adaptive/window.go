@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/internal/weight"
@@ -261,8 +262,22 @@ func kernelOf(g float64) kernel.Func {
 	return kernel.Func{Kernel: k, Bias: 1}
 }
 
-// block is the largest number of examples for choosing options.
-const block = 1536
+// tried is the largest number of examples that options are tried on; of a regression, it includes
+// those on which they are compared. With manyScores, their log loss counts too.
+const (
+	tried       = 1024
+	triedNumber = 1536
+	manyScores  = 512
+)
+
+// split returns the examples to try options on, and the newest third, on which they are compared.
+func split(xs []*stream.Example, t target) (fit, test []*stream.Example) {
+	if t.number {
+		xs = xs[max(0, len(xs)-triedNumber):]
+	}
+	n := 2 * len(xs) / 3
+	return xs[max(0, n-tried):n], xs[n:]
+}
 
 // choice holds the options of a kernel learner.
 type choice struct {
@@ -282,25 +297,23 @@ func room(s []float32, n int) []float32 {
 	return s[:n]
 }
 
-// choose chooses the options with the fewest errors on the newest third of the last
-// block examples, after training on the two thirds before. Of equal options, the
-// first in the order of γ, then C, wins. It also returns the weight of the errors; of a
-// regression, the sum of squared errors takes its place.
+// choose chooses the options with the smallest loss on the newest third, after training on the
+// examples before. Of equal options, the first in the order of γ, then C, wins. It also returns the
+// loss: see lossOf; of a regression, the sum of squared errors.
 func choose(xs []*stream.Example, t target, seed uint64, laplacian bool) (choice, float64) {
 	if t.number {
 		return chooseNumber(xs, t, seed, laplacian)
 	}
-	xs = xs[max(0, len(xs)-block):]
-	n := 2 * len(xs) / 3
-	fit, test := xs[:n], xs[n:]
+	fit, test := split(xs, t)
+	n := len(fit)
 	gammas, cs := gammasOf(fit, seed, laplacian, 1./4, 1, 4, 16), []float64{0.5, 4, 32}
-	wrong := make([]float64, len(gammas)*len(cs))
+	losses := make([]float64, len(gammas)*len(cs))
 	par.Each(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), target{})
 		s := scratches.Get().(*scratch)
 		defer func() { s.gram = w.box.Gram; scratches.Put(s) }()
 		w.box.Gram, s.cross = s.gram, room(s.cross, len(test)*n)
-		cross := s.cross
+		cross, scores := s.cross, make([]float64, len(test))
 		for k, c := range cs {
 			if w.c = c; k == 0 {
 				w.fill(fit)
@@ -311,20 +324,44 @@ func choose(xs []*stream.Example, t target, seed uint64, laplacian bool) (choice
 				}
 				w.box.Ascend(pairsAll*n, enough)
 			}
-			for j, x := range test {
-				if (vec.DotMixed(cross[j*n:(j+1)*n], w.box.A) >= 0) != (x.Y > 0) {
-					wrong[i*len(cs)+k] += x.Importance()
-				}
+			for j := range test {
+				scores[j] = vec.DotMixed(cross[j*n:(j+1)*n], w.box.A)
 			}
+			losses[i*len(cs)+k] = lossOf(scores, test)
 		}
 	})
 	best := 0
-	for i, v := range wrong {
-		if v < wrong[best] {
+	for i, v := range losses {
+		if v < losses[best] {
 			best = i
 		}
 	}
-	return choice{c: cs[best%len(cs)], gamma: gammas[best/len(cs)]}, wrong[best]
+	return choice{c: cs[best%len(cs)], gamma: gammas[best/len(cs)]}, losses[best]
+}
+
+// lossOf returns the weight of the errors and, with enough scores, the log loss that they have as log
+// odds, times the best of a few factors. Errors alone vary much between samples; of few scores, the log
+// loss says less than the errors.
+func lossOf(scores []float64, xs []*stream.Example) float64 {
+	var errors, square float64
+	for i, x := range xs {
+		square += float64(scores[i] * scores[i])
+		if (scores[i] >= 0) != (x.Y > 0) {
+			errors += x.Importance()
+		}
+	}
+	if len(xs) < manyScores {
+		return errors
+	}
+	least, unit := math.Inf(1), math.Sqrt(float64(len(xs))/max(square, 1e-300))
+	for factor := 0.25; factor <= 16; factor *= 2 {
+		sum := 0.0
+		for i, x := range xs {
+			sum += float64(x.Importance() * linear.Softplus(-factor*unit*scores[i]*x.Y))
+		}
+		least = min(least, sum)
+	}
+	return errors + least
 }
 
 // gammasOf returns the candidates for gamma: the widths in units of 1/median distance, or of

@@ -279,6 +279,57 @@ func TestWindowRefuses(t *testing.T) {
 	}
 }
 
+// TestLoss: the loss of many scores does not depend on their unit, and is smaller for scores that say
+// how sure they are; that of few is the weight of the errors. Options are tried on the examples just
+// before those on which they are compared.
+func TestLoss(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 12))
+	const n = 2000
+	xs, odds, twice, signs := make([]*stream.Example, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	errors, exact := 0., 0.
+	for i := range xs {
+		odds[i] = 2 * r.NormFloat64()
+		xs[i] = &stream.Example{Seq: uint64(i), Y: -1, Labelled: true, Weight: float32(1 + i%2)}
+		if r.Float64() < 1/(1+math.Exp(-odds[i])) {
+			xs[i].Y = 1
+		}
+		w, y := xs[i].Importance(), xs[i].Y
+		if odds[i]*y < 0 {
+			errors += w
+		}
+		exact += w * math.Log1p(math.Exp(-odds[i]*y))
+		twice[i], signs[i] = odds[i]*1e6, math.Copysign(1, odds[i])
+	}
+	got := lossOf(odds, xs)
+	if got < errors+0.97*exact || got > errors+1.01*exact {
+		t.Errorf("loss %g, want about %g + %g", got, errors, exact)
+	}
+	if other := lossOf(twice, xs); math.Abs(other-got) > 1e-9*got {
+		t.Errorf("in other units %g, want %g", other, got)
+	}
+	if other := lossOf(signs, xs); other < got+0.05*exact {
+		t.Errorf("of signs %g, of log odds %g", other, got)
+	}
+	few := 0.
+	for i, x := range xs[:manyScores-1] {
+		if odds[i]*x.Y < 0 {
+			few += x.Importance()
+		}
+	}
+	if got := lossOf(odds[:manyScores-1], xs[:manyScores-1]); got != few {
+		t.Errorf("of few scores %g, want %g", got, few)
+	}
+	for _, c := range []struct{ n, fit, test int }{{1, 0, 1}, {64, 42, 22}, {1536, 1024, 512}, {2000, 1024, 667}} {
+		fit, test := split(xs[:c.n], target{})
+		if len(fit) != c.fit || len(test) != c.test || test[len(test)-1] != xs[c.n-1] || c.fit > 0 && fit[c.fit-1].Seq+1 != test[0].Seq {
+			t.Errorf("of %d examples %d to fit and %d to test", c.n, len(fit), len(test))
+		}
+	}
+	if fit, test := split(xs, target{number: true}); len(fit) != 1024 || len(test) != 512 {
+		t.Errorf("of numbers %d to fit and %d to test", len(fit), len(test))
+	}
+}
+
 // TestChoose: the width and C that are chosen are those with the fewest errors
 // on the last third, recomputed for each by a window of its own.
 func TestChoose(t *testing.T) {
