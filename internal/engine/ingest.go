@@ -40,11 +40,11 @@ type ingest struct {
 	dec      stream.Decoder
 	waits    bool           // dec or labels is a stream.RecordDecoder
 	keep     bool           // keep the raw records in the batch
-	join     bool           // read keys, and labels from labelsIn
+	join     bool           // read keys
 	labels   stream.Decoder // decodes the records of labelsIn
-	labelsIn string
-	keys     [2]JoinKey // of examples and of labels
-	skip     bool       // skip records without a value
+	labelsIn string         // empty: labels are in later records
+	keys     [2]JoinKey     // of examples and of labels
+	skip     bool           // skip records without a value
 	queue    chan *batch
 	spare    chan *batch  // consumed batches, to be reused
 	depth    atomic.Int64 // records in queue
@@ -175,7 +175,7 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 		}
 		if in.join {
 			from := &in.keys[0]
-			if r.Topic == in.labelsIn {
+			if in.apart(r) {
 				from = &in.keys[1]
 			}
 			it.Key = from.Of(r, &it.Example)
@@ -195,9 +195,12 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 	}
 }
 
+// apart reports whether a record is of the topic of labels.
+func (in *ingest) apart(r *stream.Record) bool { return in.labelsIn != "" && r.Topic == in.labelsIn }
+
 func (in *ingest) decode(ctx context.Context, b *batch, r *stream.Record, x *stream.Example) error {
 	dec := in.dec
-	if in.join && r.Topic == in.labelsIn {
+	if in.apart(r) {
 		dec = in.labels
 	}
 	return stream.DecodeRecord(ctx, dec, &b.arena, r, x)

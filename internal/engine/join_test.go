@@ -210,6 +210,10 @@ func TestLabelsInLaterRecords(t *testing.T) {
 		it.Partition, it.Offset = stream.Partition{Topic: "t"}, int64(i)
 	}
 	cfg.Join = Join{By: "id", Window: 200}
+	var in ingest
+	if in.joinLabels(cfg.Join, nil); !in.join || in.apart(&stream.Record{}) {
+		t.Error("a record without a topic is not read as an example")
+	}
 	later := newEngine(t, cfg)
 	for left := mixed; len(left) > 0; {
 		cut := min(len(left), 1+r.IntN(300))
