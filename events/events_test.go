@@ -97,8 +97,8 @@ func TestShortTexts(t *testing.T) {
 	}{
 		{HashedText, func(i int) string { return fmt.Sprintf("pay k%d %d", i%7, i*i%997) }},
 		{HashedText, func(i int) string { return fmt.Sprintf("k%d no-%d", i%7, i) }},
-		{HashedText, func(i int) string { return fmt.Sprintf("please send box %d", i%300) }}, // a few events of each
-		{Categorical, func(i int) string { return fmt.Sprintf("please send box %d", i%200) }},
+		{HashedText, func(i int) string { return fmt.Sprintf("please send box %d", i%400) }}, // a few events of each
+		{Categorical, func(i int) string { return fmt.Sprintf("please send box %d", i%300) }},
 		{Array, func(i int) string { return fmt.Sprintf("[%d, %d, %d]", i%9, i%10, i%11) }},
 		{Categorical, func(i int) string { return fmt.Sprintf("%d %d %d", i%9, i%10, i%11) }},
 		{Ignore, func(i int) string { return fmt.Sprintf("first%d last%d", i, i*i) }},

@@ -308,7 +308,7 @@ func (c *column) words() (long, recur bool) {
 		}
 	}
 	n := c.kinds[Text]
-	return 4*len(c.texts) > n && words >= wordsEach*n, 2*len(c.texts) > n && 2*often >= all
+	return 3*len(c.texts) > n && words >= wordsEach*n, 2*len(c.texts) > n && 2*often >= all
 }
 
 // complete infers the settings that f leaves open, from the given number of events.

@@ -82,10 +82,11 @@ func (o *refuseFlags) explain(err error, co *codecFlags, doctor, again string) e
 		do = o.missing(one, co, again)
 	case !errors.As(err, &record):
 		return err
-	case record.Reason == stream.ReasonEmpty:
-		do = "; --tombstones skip leaves out records without a value"
 	case record.Offset > 0:
 		do = "; --tolerance data skips such records"
+		if record.Reason == stream.ReasonEmpty && record.Field == "" {
+			do += ", --tombstones skip those without a value"
+		}
 		if record.Stage == stream.StageFeature && (record.Reason == stream.ReasonType || co.label != "" && record.Reason == stream.ReasonNotFinite) {
 			do += "; invalid: missing in a file for --events takes such values as missing"
 		}
