@@ -123,7 +123,7 @@ func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again s
 		fmt.Fprintf(&b, "; label %s was refused %d times", y, o.refused[y])
 	}
 	if one.Examples > one.Labelled {
-		b.WriteString("; with --labels-topic, --missing-label says what examples are whose label does not come")
+		b.WriteString("; with --join, --missing-label says what examples are whose label does not come")
 	}
 	return b.String() + o.convention(co, again, only)
 }

@@ -203,7 +203,7 @@ func (d *Discovery) enough() bool {
 // labelsKnown reports whether the labels are known without further records. It is valid
 // after count.
 func (d *Discovery) labelsKnown() bool {
-	known := d.o.Labels != Auto || d.o.Task == "regress" || d.labels.differ()
+	known := d.o.Labels != Auto || d.o.Task == "regress" || d.labels.differ() || d.o.MissingLabel != "" && d.labels.any()
 	if d.o.Unlabelled {
 		return known && (d.o.Labels != Auto || d.labelled >= min(d.records, vectorSample))
 	}
@@ -435,7 +435,7 @@ func (d *Discovery) Decide() (Options, error) {
 	if o.Labels == Auto {
 		var err error
 		if o.Labels, err = d.labels.decide(d.o.Task == "regress"); err != nil {
-			if d.o.Unlabelled && !d.labels.differ() {
+			if (d.o.Unlabelled || d.o.LaterLabels) && !d.labels.differ() {
 				err = errors.New("all labels are the same: --missing-label names that of the examples without one")
 			}
 			return o, err

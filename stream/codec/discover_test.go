@@ -126,6 +126,43 @@ func TestTopics(t *testing.T) {
 }
 
 // TestNoLabel: an error names the fields that may hold the label.
+// TestOneLabel: where only one label is reported, the sample does not wait for another one.
+func TestOneLabel(t *testing.T) {
+	for _, missing := range []string{"none", ""} {
+		for _, later := range []bool{true, false} {
+			d, err := NewDiscovery("json", Options{Labels: Auto, Events: Auto, Label: "y", LabelsField: "y", LaterLabels: later, Unlabelled: !later, MissingLabel: missing})
+			if err != nil {
+				t.Fatal(err)
+			}
+			enough := false
+			for i := 0; i < 2*SampleSize && !enough; i++ {
+				rec := &stream.Record{Value: fmt.Appendf(nil, `{"id":%d,"amount":%d}`, i, i%7)}
+				if enough, err = d.LookRecord(t.Context(), rec); err != nil {
+					t.Fatal(err)
+				}
+				rec.Value = fmt.Appendf(nil, `{"id":%d,"amount":%d,"y":"click"}`, i, i%7)
+				if later {
+					_, err = d.LookRecord(t.Context(), rec)
+				} else {
+					_, err = d.LookLabel(t.Context(), rec)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			o, err := d.Decide()
+			switch {
+			case enough != (missing != ""):
+				t.Errorf("missing %q, later %v: enough %v", missing, later, enough)
+			case missing != "" && (err != nil || o.Labels != `"click","none"`):
+				t.Errorf("missing %q, later %v: labels %s, %v", missing, later, o.Labels, err)
+			case missing == "" && (err == nil || !strings.Contains(err.Error(), "--missing-label")):
+				t.Errorf("later %v: %v does not name --missing-label", later, err)
+			}
+		}
+	}
+}
+
 func TestNoLabel(t *testing.T) {
 	d, err := NewDiscovery("json", Options{Labels: Auto, Events: Auto})
 	if err != nil {
