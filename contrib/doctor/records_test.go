@@ -162,6 +162,30 @@ func TestTopicOfLabels(t *testing.T) {
 	}
 }
 
+// TestRowsThatChange: doctor proposes --join where labels come in later records with the same id, but
+// not where that is the id of many records.
+func TestRowsThatChange(t *testing.T) {
+	for rows, want := range map[int]bool{200: true, 20: false} {
+		list := reportedWith(func(r *recordReport) {
+			r.Format.Labels, r.Format.Events, r.Format.Label = codec.Auto, codec.Auto, "churned"
+			r.recs = nil
+			for i := range 400 {
+				label := "null"
+				if i >= 200 {
+					label = fmt.Sprint(i%2 == 0)
+				}
+				r.recs = append(r.recs, stream.Record{Topic: "t", Offset: int64(i), Value: fmt.Appendf(nil, `{"id":"r%d","amount":%d,"churned":%s}`, i%rows, i%7, label)})
+			}
+			r.both = r.recs
+		})
+		last := list[len(list)-1]
+		text := last.Subject + ": " + last.Text + " " + last.Remedy
+		if found := strings.Contains(text, "join:key"); found != want || want && !strings.HasPrefix(text, "join: 200 of 200 records with a label") {
+			t.Errorf("%d rows: %s", rows, text)
+		}
+	}
+}
+
 // TestJoinReport: doctor says how many labels meet an example, how late they come, and
 // which settings that takes.
 func TestJoinReport(t *testing.T) {

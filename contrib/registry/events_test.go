@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -254,6 +255,16 @@ func TestWireForms(t *testing.T) {
 			if !sameBits(&got[i], &want[i]) {
 				t.Fatalf("%s, record %d: %+v, want %+v", name, i, got[i], want[i])
 			}
+		}
+		// A key that the first records did not have is an unknown field.
+		_, _, before := codec.FieldCounts(c)
+		more := bytes.ReplaceAll(forms[name][1].Value, []byte("color"), []byte("taste"))
+		var ex stream.Example
+		if err := stream.DecodeRecord(t.Context(), c, nil, &stream.Record{Value: more}, &ex); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, after := codec.FieldCounts(c); after != before+1 {
+			t.Errorf("%s: %d unknown fields, before %d", name, after, before)
 		}
 		if sig := codec.SignatureOf(c); sig.Codec != name || sig.Labels != `"ham","spam"` || sig.Schema != o.Schema {
 			t.Errorf("%s: signature %+v", name, sig)

@@ -47,7 +47,9 @@ func TestAnswers(t *testing.T) {
 					cfg.Delay = 40
 				case "join":
 					cfg.Join = Join{Topic: "labels", Window: 100}
-					items = func() []Item { return apart(source(), rand.New(rand.NewPCG(5, 5)), 60, 5) }
+					items = func() []Item { // the last label cannot be used
+						return append(apart(source(), rand.New(rand.NewPCG(5, 5)), 60, 5), labelItem("", 1, 1<<40))
+					}
 				}
 				run := func(seed uint64, ask bool) (list []answered, scored []float64, hash uint64) {
 					r := rand.New(rand.NewPCG(seed, 3))

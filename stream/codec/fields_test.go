@@ -10,6 +10,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
+// A key of a map has the same cell in all records.
+func TestKeysOfMaps(t *testing.T) {
+	var names []string
+	in := (&level{leaves: &names, seen: map[string]int{}}).In("m")
+	a, b := in.Cell("a"), in.Cell("b")
+	if in.Cell("a") != a || in.Cell("b") != b || !slices.Equal(names, []string{"m.a", "m.b"}) {
+		t.Errorf("%d, %d of %q", a, b, names)
+	}
+}
+
 // TestCompareFields: fields are known by all the names that decoding accepts.
 func TestCompareFields(t *testing.T) {
 	const schema = `{"root":"payload.after","label":"y","id":"key","fields":[{"name":"a","type":"numeric","means":[0],"gaps":[true]},` +
