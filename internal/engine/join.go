@@ -223,10 +223,10 @@ func (o *overtakings) add(n uint64) {
 	o[min(4*e+int(n>>e), len(o)-1)]++
 }
 
-// patience returns half as much again as at most one label in five exceeds, which is more than all
-// if delays are spread evenly; false if there are too few labels to tell. Without any, examples would
-// be learned from as their labels come. That is sooner, but where the labels of one class take
-// longer, the newest examples would all be of the others.
+// patience returns half of what at most one label in five exceeds; false if there are too few labels to
+// tell. The longer an example waits for the older ones, the older the model that is published. Without
+// any patience, examples would be learned from as their labels come: where the labels of one class
+// take longer, the newest examples would all be of the others.
 func (o *overtakings) patience() (uint64, bool) {
 	var sum, above uint64
 	for _, n := range o {
@@ -237,8 +237,7 @@ func (o *overtakings) patience() (uint64, bool) {
 		above += o[i]
 	}
 	e := max(i/4-1, 0)
-	most := uint64(i-4*e+1)<<e - 1
-	return most + most/2, sum >= 100
+	return (uint64(i-4*e+1)<<e - 1) / 2, sum >= 100
 }
 
 type label struct {
