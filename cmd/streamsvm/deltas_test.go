@@ -30,7 +30,8 @@ func TestTrainPublishesDeltas(t *testing.T) {
 		}
 		return n
 	}
-	models, fulls, dir := c.name(), c.name(), t.TempDir()
+	// Not compacted, which takes deltas away after ten seconds.
+	models, fulls, dir := kafkatest.Topic(t, c.brokers, 1, nil), c.name(), t.TempDir()
 	// A version after each wave of examples at least, however slow the broker.
 	state := filepath.Join(dir, "deltas")
 	ctx, cancel := context.WithCancel(t.Context())
