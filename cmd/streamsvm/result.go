@@ -309,6 +309,9 @@ func (r *result) rows() [][]string {
 			row("  mean cost", "%s", decimal(*a.Cost))
 		}
 		for k, g := range a.ByAge {
+			if g.Examples == 0 {
+				continue
+			}
 			age := fmt.Sprintf("  age to %d", g.To)
 			if k == len(a.ByAge)-1 {
 				age = "  older"

@@ -270,7 +270,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 		return err
 	}
 	t.ready = srv.ready.Store
-	job.Hooks = []trainer.Hook{keepStacks{t.checkpoint}, p, metrics.NewTrainer(reg), run, logHook{t.c.Log}, &lossHook{log: t.c.Log}, t} // t with the methods of its refuseFlags
+	job.Hooks = []trainer.Hook{keepStacks{t.checkpoint}, p, metrics.NewTrainer(reg), run, &logHook{log: t.c.Log}, &lossHook{log: t.c.Log}, t} // t with the methods of its refuseFlags
 	res, err := trainer.Run(ctx, job)
 	srv.ready.Store(false)
 	switch {
@@ -423,28 +423,37 @@ func (t *train) summary(res trainer.Result) error {
 }
 
 // logHook logs what happens, at a level that a service is usually run without.
-type logHook struct{ log *slog.Logger }
+type logHook struct {
+	log  *slog.Logger
+	dead int
+}
 
-// Dead implements trainer.HookDead.
-func (l logHook) Dead(why *stream.RecordError) { l.log.Info("record refused", "err", why) }
+// Dead implements trainer.HookDead. It warns of the 1st, 2nd, 4th, 8th and so on.
+func (l *logHook) Dead(why *stream.RecordError) {
+	level := slog.LevelInfo
+	if l.dead++; l.dead&(l.dead-1) == 0 {
+		level = slog.LevelWarn
+	}
+	l.log.Log(context.Background(), level, "record refused", "so_far", l.dead, "err", why)
+}
 
 // Checkpointed implements trainer.HookCheckpointed.
-func (l logHook) Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration) {
+func (l *logHook) Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration) {
 	l.log.Info("checkpoint", "path", path, "examples", h.Examples, "bytes", bytes, "took", took, "state_hash", describe.Hash(h.StateHash))
 }
 
 // Published implements trainer.HookPublished.
-func (l logHook) Published(u *stream.Update, took time.Duration) {
+func (l *logHook) Published(u *stream.Update, took time.Duration) {
 	l.log.Info("model published", "model", u.Model, "version", u.Version, "kind", u.Kind, "examples", u.Examples, "bytes", len(u.Payload), "took", took)
 }
 
 // Decided implements engine.DecidedHook.
-func (l logHook) Decided(d promote.Decision) {
+func (l *logHook) Decided(d promote.Decision) {
 	l.log.Info("gate", "verdict", d.Verdict, "model_of_examples", d.Model, "at_examples", d.At, "why", d.Why, "on_examples", d.Examples,
 		"gain", float64(d.Gain), "low", float64(d.Low), "high", float64(d.High))
 }
 
 // Promoted implements trainer.HookPromoted.
-func (l logHook) Promoted(alias string, u *stream.Update, why stream.Promotion) {
+func (l *logHook) Promoted(alias string, u *stream.Update, why stream.Promotion) {
 	l.log.Info("model promoted", "model", u.Model, "alias", alias, "version", u.Version, "before", why.Previous, "examples", u.Examples, "reason", why.Reason)
 }
