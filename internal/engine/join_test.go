@@ -102,10 +102,16 @@ func parts(t *testing.T, e *Engine) (learner, model, counts, measures []byte) {
 	return learner, model, counts, measures
 }
 
-// joined returns items as a file with their labels, in the order in which the reference of the join lets
-// the examples of mixed go. Those that cannot be used come last.
-func joined(items, mixed []Item, window int) (file []Item) {
+// learned returns the indices of the examples of mixed, which apart has made, in the order in which the
+// reference of the join lets them go, and how many of them go before the end. Those that cannot be
+// used, whose features are fewer, come last.
+func learned(mixed []Item, window int) (order []int, before int) {
 	ref := &reference{window: window, most: joinBytes, labelMost: joinLabels}
+	dim := 0
+	for _, it := range mixed {
+		dim = max(dim, len(it.Example.X.Val))
+	}
+	var unusable []int
 	for _, it := range mixed {
 		ref.release(false)
 		var i int
@@ -113,17 +119,19 @@ func joined(items, mixed []Item, window int) (file []Item) {
 		switch {
 		case it.Partition.Topic == "labels":
 			ref.label(it.Key, it.Example.Y)
-		case it.Err == nil && len(it.Example.X.Val) == 3:
+		case it.Err == nil && len(it.Example.X.Val) == dim:
 			ref.example(refExample{n: uint64(i), key: it.Key})
 		default:
-			defer func() { file = append(file, items[i]) }()
+			unusable = append(unusable, i)
 		}
 	}
+	ref.release(false)
+	before = len(ref.out)
 	ref.finish()
 	for _, x := range ref.out {
-		file = append(file, items[x.n])
+		order = append(order, int(x.n))
 	}
-	return file
+	return append(order, unusable...), before
 }
 
 // TestJoinEqualsOffline: labels come 0 to 4,000 records after their examples, or before them. The model
@@ -176,7 +184,11 @@ func TestJoinEqualsOffline(t *testing.T) {
 				}
 				file := items
 				if seed < 3 {
-					file = joined(items, mixed, late)
+					file = nil
+					order, _ := learned(mixed, late)
+					for _, i := range order {
+						file = append(file, items[i])
+					}
 				}
 				offline := newEngine(t, plain)
 				consume(t, offline, slices.Clone(file))

@@ -26,14 +26,12 @@ func TestPendingPredictions(t *testing.T) {
 			mixed := apart(rings(n, 4, false), rand.New(rand.NewPCG(2, 2)), 90, 40)
 			ref, e := newEngine(t, cfg), newEngine(t, cfg)
 			said, y := map[string]float64{}, map[string]float64{}
-			var order []string
 			for i := range mixed {
 				it := mixed[i]
 				settle(t, ref)
 				if ref.isLabel(&it) {
 					y[it.Key] = it.Example.Y
 				} else {
-					order = append(order, it.Key)
 					if p := ref.Predictor(); ref.Started() && p != nil {
 						said[it.Key] = ref.learner.Model().Decision(p.Transform.Apply(it.Example.X))
 					} else {
@@ -56,7 +54,9 @@ func TestPendingPredictions(t *testing.T) {
 			// Before learning begins nothing is predicted: leave those out, and look at
 			// the window of the last examples alone.
 			want := eval.New(false, 500)
-			for _, key := range order[len(order)-500:] {
+			order, _ := learned(mixed, cfg.Join.Window)
+			for _, i := range order[n-500:] {
+				key := fmt.Sprintf("k%d", i)
 				want.Add(said[key], y[key])
 			}
 			e2 := cfg
@@ -160,16 +160,17 @@ func TestStateBeforePendingPredictions(t *testing.T) {
 	e := newEngine(t, cfg)
 	consume(t, e, slices.Clone(mixed[:1000]))
 	settle(t, e)
-	waits := e.join.examples.items[e.join.examples.head:]
-	for i := range waits {
-		if !waits[i].pred.known() {
-			t.Fatalf("example %d of %d that wait has not been predicted", i, len(waits))
+	waits := 0
+	for w := range e.join.all() {
+		if !w.pred.known() {
+			t.Fatalf("example %d that waits has not been predicted", waits)
 		}
-		waits[i].pred = noPrediction
+		w.pred = noPrediction
+		waits++
 	}
 	snap := snapshot(t, e)
-	if own, _ := snap.Section(sectionEngine); len(waits) == 0 || bytes.Contains(own, []byte("told")) {
-		t.Fatalf("of %d examples that wait the state still says something", len(waits))
+	if own, _ := snap.Section(sectionEngine); waits == 0 || bytes.Contains(own, []byte("told")) {
+		t.Fatalf("of %d examples that wait the state still says something", waits)
 	}
 	old := newEngine(t, cfg)
 	restore(t, old, snap)
