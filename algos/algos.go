@@ -228,6 +228,22 @@ type Model interface {
 	encoding.BinaryAppender
 }
 
+// Compiled returns m in a form that predicts faster, if it has one.
+func Compiled(m Model) Model {
+	if x, ok := m.(interface{ Compile() Model }); ok {
+		return x.Compile()
+	}
+	return m
+}
+
+// Packed returns m in the form for publishing, which takes fewer bytes, if it has one.
+func Packed(m Model) Model {
+	if x, ok := m.(interface{ Pack() Model }); ok {
+		return x.Pack()
+	}
+	return m
+}
+
 // A Scorer is a Model of more than two classes. The predicted class has the largest
 // score; the first one wins ties. Decision returns its number.
 type Scorer interface {

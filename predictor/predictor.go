@@ -72,12 +72,8 @@ func (p *Predictor) Decision(x stream.Vec) float64 {
 // by rounding, about 1e-7 of the sum of the coefficients' absolute values. Decision
 // and Decisions of the result agree in every bit.
 func (p *Predictor) Compile() *Predictor {
-	m, ok := p.pipe.Model.(interface{ Compile() algos.Model })
-	if !ok {
-		return p
-	}
 	q := *p
-	q.pipe.Model = m.Compile()
+	q.pipe.Model = algos.Compiled(p.pipe.Model)
 	return &q
 }
 

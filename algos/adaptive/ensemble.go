@@ -191,25 +191,11 @@ func (m *ensemble) only() (*kernelFunction, bool) {
 }
 
 // Compile returns the same function in a form that is faster to evaluate.
-func (m *ensemble) Compile() algos.Model { return m.as(compiled) }
-
-func compiled(k algos.Model) algos.Model {
-	if x, ok := k.(interface{ Compile() algos.Model }); ok {
-		return x.Compile()
-	}
-	return k
-}
-
-func packed(k algos.Model) algos.Model {
-	if x, ok := k.(interface{ Pack() algos.Model }); ok {
-		return x.Pack()
-	}
-	return k
-}
+func (m *ensemble) Compile() algos.Model { return m.as(algos.Compiled) }
 
 // Pack returns the form for publishing, which takes fewer bytes.
 func (m *ensemble) Pack() algos.Model {
-	c := m.as(packed)
+	c := m.as(algos.Packed)
 	for i, f := range c.members {
 		if l, ok := f.function.(*linearFunction); ok {
 			c.members[i].function = l.packed()

@@ -72,7 +72,7 @@ func (m *mixture) Info() algos.Info { return m.experts.Info() }
 // Compile returns the same function in a form that decides faster.
 func (m *mixture) Compile() algos.Model {
 	c := *m
-	c.experts = m.experts.as(compiled)
+	c.experts = m.experts.as(algos.Compiled)
 	return &c
 }
 

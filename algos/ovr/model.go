@@ -94,24 +94,10 @@ func (m *model) Info() algos.Info {
 }
 
 // Compile returns the same function in a form that predicts faster.
-func (m *model) Compile() algos.Model {
-	return m.with(func(h algos.Model) algos.Model {
-		if x, ok := h.(interface{ Compile() algos.Model }); ok {
-			return x.Compile()
-		}
-		return h
-	})
-}
+func (m *model) Compile() algos.Model { return m.with(algos.Compiled) }
 
 // Pack returns the form for publishing, which takes fewer bytes.
-func (m *model) Pack() algos.Model {
-	return m.with(func(h algos.Model) algos.Model {
-		if x, ok := h.(interface{ Pack() algos.Model }); ok {
-			return x.Pack()
-		}
-		return h
-	})
-}
+func (m *model) Pack() algos.Model { return m.with(algos.Packed) }
 
 // with returns m with f applied to each part.
 func (m *model) with(f func(algos.Model) algos.Model) algos.Model {

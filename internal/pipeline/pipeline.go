@@ -67,12 +67,8 @@ func (p *Pipeline) Preprocessing() string {
 // Pack returns the pipeline in the form for publishing: with fewer bytes, if its
 // model has such an encoding.
 func (p *Pipeline) Pack() *Pipeline {
-	m, ok := p.Model.(interface{ Pack() algos.Model })
-	if !ok {
-		return p
-	}
 	q := *p
-	q.Model = m.Pack()
+	q.Model = algos.Packed(p.Model)
 	return &q
 }
 

@@ -57,9 +57,7 @@ func NewVersion(number uint64, created time.Time, payload []byte) (*PublishedVer
 	if err != nil {
 		return nil, fmt.Errorf("reading back version %d: %w", number, err)
 	}
-	if m, ok := p.Model.(interface{ Compile() algos.Model }); ok { // as predictor.Follow does
-		p.Model = m.Compile()
-	}
+	p.Model = algos.Compiled(p.Model) // as predictor.Follow does
 	return &PublishedVersion{number, created, p}, nil
 }
 
