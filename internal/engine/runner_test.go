@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -126,7 +127,10 @@ func openStore(t *testing.T, dir string) *checkpoint.Store {
 // compares state and published model with a run that was never stopped.
 func TestInterruptedRunEqualsPlainRun(t *testing.T) {
 	const n = 6000
-	cfg := config(t, "sbp")
+	cfg := config(t, "online")
+	if os.Getenv("STREAMSVM_LONG") != "" {
+		cfg = config(t, "sbp")
+	}
 	var want uint64
 	var model stream.Update
 	for seed := range uint64(5) {
