@@ -118,8 +118,9 @@ func TestTrainJoinsLabels(t *testing.T) {
 		saved := filepath.Join(dir, "saved-"+merge)
 		c.run("model", "follow", "--model-topic", models, "--until", "1", "--save", saved)
 		got := read(t, filepath.Join(saved, "model.ssm"))
-		if !bytes.Equal(learned(t, got), learned(t, want)) {
-			t.Errorf("%s: the model differs from that of the joined file", merge)
+		// As they arrive, labels of one partition may overtake those of another.
+		if merge == "ordered" && !bytes.Equal(learned(t, got), learned(t, want)) {
+			t.Error("the model differs from that of the joined file")
 		}
 		text := must(t, slices.Concat([]string{"replay", rec}, learn, join)...)
 		if !strings.Contains(text, s.StateHash) || !strings.Contains(text, "0 too late") {

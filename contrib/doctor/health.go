@@ -24,7 +24,7 @@ func checkHealth(ctx context.Context, c *cli.Call, url string) error {
 		return cli.Fail(cli.Usage, err)
 	}
 	if s := req.URL.Scheme; req.URL.Host == "" || s != "http" && s != "https" {
-		return cli.Failf(cli.Usage, "%q is no URL like http://127.0.0.1:8080/healthz", url)
+		return cli.Failf(cli.Usage, "%q is no URL like http://127.0.0.1:8080/healthz; a topic is given by --topics", url)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
