@@ -232,3 +232,18 @@ func TestCandidates(t *testing.T) {
 		}
 	}
 }
+
+// forms has other forms; plain has none.
+type (
+	plain struct{ Model }
+	forms struct{ Model }
+)
+
+func (forms) Compile() Model { return plain{} }
+func (forms) Pack() Model    { return nil }
+
+func TestFormsOfModels(t *testing.T) {
+	if Compiled(forms{}) != (plain{}) || Packed(forms{}) != nil || Compiled(plain{}) != (plain{}) || Packed(plain{}) != (plain{}) {
+		t.Error("not the form that the model has")
+	}
+}

@@ -413,11 +413,10 @@ func (j *joiner) overtaken(n uint64) {
 	j.setPatience()
 }
 
-// setPatience sets patience from the labels so far. While the stream is short, the labels that take
-// long have not come yet.
+// setPatience sets patience from the labels so far.
 func (j *joiner) setPatience() {
 	j.patience = j.window
-	if n, ok := j.overtook.patience(); ok && j.labelled >= 2*n {
+	if n, ok := j.overtook.patience(); ok {
 		j.patience = min(n, j.window)
 	}
 }
