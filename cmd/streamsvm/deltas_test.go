@@ -30,7 +30,7 @@ func TestTrainPublishesDeltas(t *testing.T) {
 		}
 		return n
 	}
-	// Not compacted, which takes deltas away after ten seconds.
+	// This topic is not compacted: the broker would do so after ten seconds, and few deltas be left.
 	models, fulls, dir := kafkatest.Topic(t, c.brokers, 1, nil), c.name(), t.TempDir()
 	// A version after each wave of examples at least, however slow the broker.
 	state := filepath.Join(dir, "deltas")

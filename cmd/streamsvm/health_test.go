@@ -32,8 +32,8 @@ func TestHealthCommand(t *testing.T) {
 	if code, _, _ = streamsvm(t.Context(), "doctor", ts.URL+"/healthz"); code != int(cli.Unavailable) {
 		t.Errorf("gone: exit code %d", code)
 	}
-	if code, _, _ = streamsvm(t.Context(), "doctor", ":"); code != int(cli.Usage) {
-		t.Errorf("no URL: exit code %d", code)
+	if code, _, errOut = streamsvm(t.Context(), "doctor", "orders"); code != int(cli.Usage) || !strings.Contains(errOut, "--topics") {
+		t.Errorf("no URL: exit code %d, %s", code, errOut)
 	}
 }
 

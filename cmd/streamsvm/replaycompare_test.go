@@ -38,6 +38,9 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s is not in\n%s", name, out)
 		}
 	}
+	if text := must(t, append(args, "--publish-every", "2600")...); !strings.Contains(text, "age to 650") || strings.Contains(text, "older") {
+		t.Errorf("ages that no example has reached are shown, or others are not\n%s", text)
+	}
 	if want := "baselines: " + list[0].Prequential.Baseline.String() + "\n"; !strings.HasSuffix(out, want) {
 		t.Errorf("want %q after the table\n%s", want, out)
 	}

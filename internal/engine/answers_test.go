@@ -108,7 +108,7 @@ func TestAnswers(t *testing.T) {
 				}
 				// Of the examples that have been scored, each was answered so.
 				var offsets, expected []int64
-				decisions := map[int]string{} // of labelled examples; of those of the warm-up ""
+				answers := map[int]answered{} // of labelled examples
 				var order []int
 				next, left := 0, released(t, cfg, items())
 				for _, it := range items() {
@@ -125,10 +125,8 @@ func TestAnswers(t *testing.T) {
 					labelled := it.Example.Labelled || way == "join" && source()[next-1].Example.Labelled
 					if a.err == "" || a.err == errWarmUp.Error() {
 						order = append(order, next-1)
-						if labelled && a.err != "" {
-							decisions[next-1] = ""
-						} else if labelled {
-							decisions[next-1] = a.f
+						if labelled {
+							answers[next-1] = a
 						}
 					}
 				}
@@ -140,18 +138,17 @@ func TestAnswers(t *testing.T) {
 				}
 				// With late labels some examples of the warm-up are scored too.
 				for _, i := range slices.Backward(order[:min(left, len(order))]) {
-					want, ok := decisions[i]
-					if !ok || len(scored) == 0 {
+					a, ok := answers[i]
+					if !ok || len(scored) == 0 && a.err != "" {
 						continue
 					}
-					last := len(scored) - 1
-					if want != "" && fmt.Sprint(scored[last]) != want {
-						t.Fatalf("example %d is scored with %v, answered with %v", i, scored[last], want)
+					if last := max(0, len(scored)-1); a.err == "" && fmt.Sprint(scored[last:]) != "["+a.f+"]" {
+						t.Fatalf("example %d is answered with %v, scored with %v", i, a.f, scored[last:])
 					}
-					scored = scored[:last]
+					scored = scored[:len(scored)-1]
 				}
-				if len(scored) > 0 || len(decisions) < n/2 {
-					t.Errorf("%d scores more than the %d answers to labelled examples", len(scored), len(decisions))
+				if len(scored) > 0 || len(answers) < n/2 {
+					t.Errorf("%d scores more than the %d answers to labelled examples", len(scored), len(answers))
 				}
 				known := 0
 				for _, a := range want {

@@ -19,7 +19,7 @@ import (
 // interleave and however late labels are, provided that no label comes after the label of
 // an example more than Window later, no example comes after the example of a label more
 // than Window later, and everything waiting fits into memory: see joinBytes. Only the order
-// differs where a label is later than most: see joiner.
+// differs where labels overtake one another: see joiner.
 //
 // A key names one example. Of several labels with the same key the first counts.
 // Examples that share a key share its label, as when a producer has sent a record
@@ -163,12 +163,12 @@ func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplic
 //
 // Examples leave in order of arrival: the oldest one as soon as it has its label, or
 // when an example more than window younger has received one. An example that has its
-// label still waits for the older ones. So what is learned, and in which order, does
-// not depend on how the topics interleave.
+// label still waits for the older ones. So where no label overtakes another, what is
+// learned, and in which order, does not depend on how the topics interleave.
 //
-// Where some labels never come, all examples would wait as long as window allows. So once an
-// example has waited longer than most that got their labels (patience), it is parked: those behind
-// it may go first, and it follows as soon as its label has come.
+// Where some labels take long or never come, all examples would wait as long as window allows. So
+// once an example has waited for long, compared with those that got their labels (patience), it is
+// parked: those behind it may go first, and it follows as soon as its label has come.
 type joiner struct {
 	window     uint64
 	missing    *float64 // the label of examples whose own has not come; nil: they have none

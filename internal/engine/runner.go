@@ -471,7 +471,6 @@ func (r *run) refuse(b *batch, i int, why *stream.RecordError) error {
 		return errStop{r.deadError(dead, of)}
 	}
 	tell(r.Hooks, func(h DeadHook) { h.Dead(why) })
-	r.Log.Debug("record refused", "err", why)
 	if r.DeadLetters == nil {
 		return nil
 	}

@@ -125,7 +125,6 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// TestNoLabel: an error names the fields that may hold the label.
 // TestOneLabel: where only one label is reported, the sample does not wait for another one.
 func TestOneLabel(t *testing.T) {
 	for _, missing := range []string{"none", ""} {
@@ -163,6 +162,7 @@ func TestOneLabel(t *testing.T) {
 	}
 }
 
+// TestNoLabel: an error names the fields that may hold the label.
 func TestNoLabel(t *testing.T) {
 	d, err := NewDiscovery("json", Options{Labels: Auto, Events: Auto})
 	if err != nil {
