@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -43,6 +44,15 @@ type sizes struct {
 	scs, dsg map[string]string    // options of scs and dsg that differ from their defaults
 }
 
+// kept returns how many of the newest examples a classifier keeps. With several classes, they include those
+// that a class added later learns from.
+func (s *sizes) kept(classes int) int {
+	if classes > 2 {
+		return max(s.whole+tick, ovr.Remembered)
+	}
+	return s.whole + tick
+}
+
 var standard = sizes{
 	first: 64, large: 2048, whole: 4000, settled: 16384, held: 2048, windows: [...]int{64, 256, 1024, 2048},
 	features: [...]int{512, 4000}, dsg: map[string]string{"features": "1536"},
@@ -71,7 +81,6 @@ type Learner struct {
 	first       *Learner            // that of class 0, if this one is of another class
 	common      *common             // computations shared between classes; may be nil
 	shared      *schedule           // of versions, of one of several classes
-	before      uint64              // examples before the class was added
 	maxWeight   float64             // largest weight of an example; 0 while all were 1
 	meanWeights [2]balance          // mean example weight of each class, −1 first
 	pending     []pendingPrediction // in the order of arrival

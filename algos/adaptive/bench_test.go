@@ -62,7 +62,7 @@ func BenchmarkParts(b *testing.B) {
 		})
 		part(name+"/choose", func(i int) {
 			if i%(chosenFor*w) == 0 {
-				if err := k.choose(b.Context(), l.env, l.detector.Newest(w), false); err != nil {
+				if err := k.choose(b.Context(), l.env, l.detector.Newest(w), false, nil, 0); err != nil {
 					b.Fatal(err)
 				}
 			}

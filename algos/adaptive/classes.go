@@ -20,8 +20,9 @@ type classes struct {
 	heads []*Learner       // the experts of each class
 	all   algos.Sequential // the heads, as one learner
 
-	none   []score // scores of a class without a version
-	common common
+	none    []score // scores of a class without a version
+	common  common
+	choices choices
 }
 
 var (
@@ -45,7 +46,7 @@ type record struct {
 const maxBatch = 256
 
 func newClasses(env algos.Env, o options, s *sizes) (algos.Learner, error) {
-	c := &classes{}
+	c := &classes{choices: choices{keep: s.kept(env.Classes)}}
 	var err error
 	if c.Buffer, err = samplers.New(samplers.Options{Classes: true, Every: 1}); err != nil {
 		return nil, err
@@ -55,10 +56,14 @@ func newClasses(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	all, err := ovr.New(env.Classes, func() (algos.Learner, error) {
 		h, err := newExpertsOf(one, o, s)
 		if err == nil {
+			h.choices = &c.choices
 			if len(c.heads) > 0 {
 				h.first = c.heads[0]
+				seen := h.first.detector.Seen()
+				h.before = seen - min(seen, ovr.Remembered)
 			}
 			c.heads = append(c.heads, h)
+			c.choices.classes = len(c.heads)
 		}
 		return h, err
 	})
@@ -125,9 +130,11 @@ func (c *classes) follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 		if err := c.share(known); err != nil {
 			return 0, 0, err
 		}
+		c.choices.add(known)
 		if _, _, err := c.all.Follow(ctx, dst[:n*lanes], xs[:n]); err != nil {
 			return 0, 0, err
 		}
+		c.choices.made = nil
 		i := 0
 		for at, x := range xs[:n] {
 			if !x.Labelled {
@@ -190,7 +197,7 @@ func (c *classes) Limits() algos.Limits { return algos.Limits{AutoUnweighted: tr
 func (c *classes) share(xs []*stream.Example) error {
 	first := c.heads[0]
 	for _, h := range c.heads {
-		h.shared, h.before = &c.mixer.published.schedule, first.detector.Seen()-h.detector.Seen()
+		h.shared = &c.mixer.published.schedule
 		if h.common = nil; len(first.pending) == 0 && h.detector.Seen() == first.detector.Seen() {
 			h.common = &c.common
 		}
@@ -322,6 +329,7 @@ func (c *classes) fields(f *state.Fields) {
 	if f.Decoding() && f.Err() == nil {
 		n := c.all.Model().(algos.Scorer).Classes()
 		c.heads, c.common = c.heads[:n], common{}
+		f.Fail("learner", c.choices.restore(c.heads))
 		c.mixer = newMixer(c.heads[0].env, n, c.heads[0].experts)
 		f.Fail("learner", c.joinVersions())
 	}

@@ -95,7 +95,7 @@ func (e *randomFeatures) start(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	by := newScaling(xs, t, target{}, e.env.Seed).weighted(xs, target{}, e.env.Seed).orLaplacian(target{}, e.env.Seed)
+	by := newScaling(xs, nil, t, target{}, e.env.Seed).weighted(xs, target{}, e.env.Seed).orLaplacian(target{}, e.env.Seed)
 	e.transform, e.laplacian, e.begun, e.pending = by.transform, by.choice.gamma < 0, n, nil
 	if err := e.fresh(); err != nil {
 		return err

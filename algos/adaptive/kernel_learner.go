@@ -94,8 +94,9 @@ func (m *kernelLearner) due(cut bool) bool {
 	return m.rows >= 2*m.tuned
 }
 
-// choose fits the scaling and the options to xs, and trains on xs.
-func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.Example, wide bool) error {
+// choose fits the scaling and the options to xs, and trains on xs. Of several classes, it uses what
+// choices has for the examples before number seen.
+func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.Example, wide bool, c *choices, seen uint64) error {
 	m.tuned, m.since = len(xs), 0
 	m.target.fit(xs)
 	grown := m.window == 0 && len(xs) >= m.sizes.large
@@ -103,15 +104,21 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	if wide && !grown && !slices.Contains(env.Scaled, true) {
 		o.Scale = prep.Unit
 	}
-	t, err := prep.Fit(xs, o)
+	weigh := (m.growing || m.target.number) && (!wide || slices.Contains(env.Scaled, true))
+	by, err := c.scaling(choiceOf{seen, len(xs), o.Scale, weigh}, xs, func(lanes [][]float64) (scaling, error) {
+		t, err := prep.Fit(xs, o)
+		if err != nil {
+			return scaling{}, err
+		}
+		s := newScaling(xs, lanes, t, m.target, env.Seed)
+		if weigh {
+			s = s.weighted(xs, m.target, env.Seed)
+		}
+		return s.orLaplacian(m.target, env.Seed), nil
+	})
 	if err != nil {
 		return err
 	}
-	by := newScaling(xs, t, m.target, env.Seed)
-	if (m.growing || m.target.number) && (!wide || slices.Contains(env.Scaled, true)) {
-		by = by.weighted(xs, m.target, env.Seed)
-	}
-	by = by.orLaplacian(m.target, env.Seed)
 	m.transform, m.choice = by.transform, by.choice
 	own := by.examples
 	if !grown {
@@ -123,7 +130,7 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	if m.choice.gamma < 0 {
 		m.options["kernel"] = "laplacian"
 	}
-	if len(xs) >= m.sizes.whole {
+	if len(xs) >= m.sizes.whole && c == nil {
 		res, err := tune.Run(ctx, scs.Spec, env, m.options, own, nil)
 		if err != nil {
 			return err

@@ -31,6 +31,9 @@ type panel struct {
 	fourier  *fourier // nil: not started, or never needed
 	splines  *splines // nil: likewise
 
+	choices *choices // of one of several classes, what they have in common
+	before  uint64   // examples before the class was added
+
 	dim    int   // number of features of the widest example
 	evals  int64 // kernel values computed by replaced learners since start or restore
 	tuned  uint64
@@ -70,11 +73,11 @@ func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLi
 	if err != nil {
 		return nil, err
 	}
-	keep := held
+	keep := held + tick
 	if held == 0 {
-		keep = s.whole
+		keep = s.kept(env.Against)
 	}
-	cutting, err := compare.NewDetector(keep+tick, s.windows[:]...)
+	cutting, err := compare.NewDetector(keep, s.windows[:]...)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +218,7 @@ func (l *panel) choose(ctx context.Context, m *kernelLearner, n int) error {
 		l.evals += m.evals()
 	}
 	l.tuned++
-	return m.choose(ctx, l.env, l.detector.Newest(n), l.dim > narrow)
+	return m.choose(ctx, l.env, l.detector.Newest(n), l.dim > narrow, l.choices, l.before+l.detector.Seen())
 }
 
 // maintain runs at each tick: it trains the kernel learners, tests for a change point, and

@@ -2,7 +2,6 @@ package adaptive
 
 import (
 	"math"
-	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -25,7 +24,8 @@ type scaling struct {
 	transform *prep.Transform
 	examples  []*stream.Example // scaled
 	choice    choice
-	loss      float64 // of choice, on the newest examples
+	loss      float64     // of choice, on the newest examples
+	lanes     [][]float64 // the examples' labels for each of several classes; otherwise one lane
 }
 
 // scaled returns copies of the examples with their features and labels scaled.
@@ -39,38 +39,33 @@ func scaled(xs []*stream.Example, by *prep.Transform, t target) []*stream.Exampl
 	return own
 }
 
-// newScaling scales xs and chooses options.
-func newScaling(xs []*stream.Example, by *prep.Transform, t target, seed uint64) scaling {
-	s := scaling{transform: by, examples: scaled(xs, by, t)}
-	s.choice, s.loss = choose(s.examples, t, seed, false)
+// newScaling scales xs and chooses options. lanes may be nil, for the examples' own labels.
+func newScaling(xs []*stream.Example, lanes [][]float64, by *prep.Transform, t target, seed uint64) scaling {
+	s := scaling{transform: by, examples: scaled(xs, by, t), lanes: lanes}
+	if lanes == nil {
+		s.lanes = [][]float64{labelsOf(s.examples)}
+	}
+	s.choice, s.loss = choose(s.examples, s.lanes, t, seed, false)
 	return s
 }
 
 // orLaplacian returns s or, if that has a smaller loss, s with a Laplacian kernel.
 func (s scaling) orLaplacian(t target, seed uint64) scaling {
-	if c, loss := choose(s.examples, t, seed, true); loss < s.loss {
+	if c, loss := choose(s.examples, s.lanes, t, seed, true); loss < s.loss {
 		s.choice, s.loss = c, loss
 	}
 	return s
 }
 
-// weighted returns s or, if that has a smaller loss, s with weighted features. If a class is
-// rare, its few examples say too little of the features.
+// weighted returns s or, if that has a smaller loss, s with weighted features.
 func (s scaling) weighted(xs []*stream.Example, t target, seed uint64) scaling {
-	positive := 0
-	fit, test := split(s.examples, t)
-	for _, x := range slices.Concat(fit, test) {
-		if x.Y > 0 {
-			positive++
-		}
-	}
-	if !t.number && min(positive, len(fit)+len(test)-positive) < ofEachClass {
-		return s
-	}
 	best, last := s, s
 	var weights []float64
 	for range weighings {
 		next := last.slopes(t)
+		if next == nil {
+			break
+		}
 		for j, w := range weights {
 			next[j] *= w
 		}
@@ -79,45 +74,78 @@ func (s scaling) weighted(xs []*stream.Example, t target, seed uint64) scaling {
 		if by == nil {
 			break
 		}
-		if last = newScaling(xs, by, t, seed); last.loss < best.loss {
+		if last = newScaling(xs, s.lanes, by, t, seed); last.loss < best.loss {
 			best = last
 		}
 	}
 	return best
 }
 
-// slopes returns the root mean square of the function's derivative by each feature. The
-// function has learned from the older examples, as those on which options are tried.
+// slopes returns the root mean square of the function's derivative by each feature, of several
+// classes that of all their functions. A function has learned from the older examples, as those on
+// which options are tried. If a class is rare, its few examples say too little of the features; nil:
+// all classes are.
 func (s scaling) slopes(t target) []float64 {
-	xs, _ := split(s.examples, t)
-	w := newWindow(max(1, len(xs)), s.choice.c, kernelOf(s.choice.gamma), t)
-	w.fill(xs)
+	xs, test := split(s.examples, t)
+	n, to := len(xs), len(s.examples)-len(test)
+	w := newWindow(max(1, n), s.choice.c, kernelOf(s.choice.gamma), t)
+	w.hold(xs)
 	dim := 0
 	for _, x := range s.examples {
 		dim = max(dim, x.X.Dim())
 	}
-	out, gradient := make([]float64, dim), make([]float64, dim)
-	for p := 0; p < len(xs); p += 1 + len(xs)/gradients {
-		clear(gradient)
-		sum, row := 0.0, w.row(p)
-		for i, a := range w.box.A {
-			if s.choice.gamma > 0 {
-				a = float64(a * (float64(row[i]) - float64(w.basis.Func.Bias))) // ∂k/∂x is 2γ(x_i − x)k
+	var out []float64
+	gradient := make([]float64, dim)
+	for _, y := range s.lanes {
+		if !t.number && rare(y[to-n:]) {
+			continue
+		}
+		if out == nil {
+			out = make([]float64, dim)
+		}
+		w.restart(y[to-n : to])
+		w.ascend(pairsAll, n)
+		for p := 0; p < len(xs); p += 1 + len(xs)/gradients {
+			clear(gradient)
+			sum, row := 0.0, w.row(p)
+			for i, a := range w.box.A {
+				if s.choice.gamma > 0 {
+					a = float64(a * (float64(row[i]) - float64(w.basis.Func.Bias))) // ∂k/∂x is 2γ(x_i − x)k
+				}
+				axpy(a, xs[i].X, gradient)
+				sum += a
 			}
-			axpy(a, xs[i].X, gradient)
-			sum += a
-		}
-		if s.choice.gamma > 0 {
-			axpy(-sum, xs[p].X, gradient)
-		}
-		for j, g := range gradient {
-			out[j] += float64(g * g)
+			if s.choice.gamma > 0 {
+				axpy(-sum, xs[p].X, gradient)
+			}
+			for j, g := range gradient {
+				out[j] += float64(g * g)
+			}
 		}
 	}
 	for j, v := range out {
 		out[j] = math.Sqrt(v)
 	}
 	return out
+}
+
+// rare reports whether a class has too few of the labels.
+func rare(y []float64) bool {
+	positive := 0
+	for _, v := range y {
+		if v > 0 {
+			positive++
+		}
+	}
+	return min(positive, len(y)-positive) < ofEachClass
+}
+
+func labelsOf(xs []*stream.Example) []float64 {
+	y := make([]float64, len(xs))
+	for i, x := range xs {
+		y[i] = x.Y
+	}
+	return y
 }
 
 // normalised divides weights by the largest, and raises those that are too small.

@@ -52,7 +52,7 @@ func TestSlopes(t *testing.T) {
 				}
 				target := target{number: number}
 				own := few(rand.New(rand.NewPCG(1, 2)), 300, number, sparse)
-				s := scaling{examples: own, choice: choice{c: 4, gamma: gamma}}
+				s := scaling{examples: own, lanes: [][]float64{labelsOf(own)}, choice: choice{c: 4, gamma: gamma}}
 				got := s.slopes(target)
 
 				w := newWindow(200, 4, kernelOf(gamma), target)
@@ -98,7 +98,7 @@ func TestWeighted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plain := newScaling(xs, by, target, 1)
+		plain := newScaling(xs, nil, by, target, 1)
 		weighted := plain.weighted(xs, target, 1)
 		factors, before := weighted.transform.Export().Factor, by.Export().Factor
 		least, most := 1.0, 0.0 // weights of those that decide, and of the others
@@ -122,7 +122,7 @@ func TestWeighted(t *testing.T) {
 			t.Errorf("number %v: loss %.3f, weighted %.3f", number, a, b)
 		}
 		unit, _ := prep.Fit(xs, prep.Options{Scale: prep.Unit})
-		if got := newScaling(xs, unit, target, 1).weighted(xs, target, 1); got.transform != unit {
+		if got := newScaling(xs, nil, unit, target, 1).weighted(xs, target, 1); got.transform != unit {
 			t.Errorf("unit length became %v", got.transform)
 		}
 	}
@@ -141,7 +141,7 @@ func TestOrLaplacian(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rbf := newScaling(xs, by, target, 1)
+		rbf := newScaling(xs, nil, by, target, 1)
 		got := rbf.orLaplacian(target, 1)
 		a, b := loss(rbf, xs, test, target), loss(got, xs, test, target)
 		t.Logf("number %v, steps %v: %+v %.4f, %+v %.4f", number, steps, rbf.choice, a, got.choice, b)
@@ -182,14 +182,14 @@ func TestGrownLaplacian(t *testing.T) {
 	xs, env, own := sums(1000, false, true), algos.Env{Seed: 1}, standard
 	own.large = 500
 	m := &kernelLearner{sizes: &own, growing: true}
-	if err := m.choose(t.Context(), env, xs[:600], false); err != nil {
+	if err := m.choose(t.Context(), env, xs[:600], false, nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	if gamma, _ := strconv.ParseFloat(m.options["gamma"], 64); m.scs == nil || m.options["kernel"] != "laplacian" || gamma != -m.choice.gamma {
 		t.Fatalf("%v, %+v", m.options, m.choice)
 	}
 	own.whole = 600
-	if err := m.choose(t.Context(), env, xs[:600], true); err != nil { // wide ones, too
+	if err := m.choose(t.Context(), env, xs[:600], true, nil, 0); err != nil { // wide ones, too
 		t.Fatal(err)
 	}
 	if gamma, _ := strconv.ParseFloat(m.options["gamma"], 64); m.options["kernel"] != "laplacian" || gamma == -m.choice.gamma {

@@ -73,6 +73,12 @@ func (w *window) row(i int) []float32 { return w.box.Gram[i*w.box.Stride:][:len(
 
 // fill learns from the examples, at most size of them.
 func (w *window) fill(xs []*stream.Example) {
+	w.hold(xs)
+	w.ascend(pairsAll, len(xs))
+}
+
+// hold takes the examples, with coefficients of 0.
+func (w *window) hold(xs []*stream.Example) {
 	for _, x := range xs {
 		w.basis.Append(x.X)
 		w.y = append(w.y, x.Y)
@@ -82,7 +88,21 @@ func (w *window) fill(xs []*stream.Example) {
 		w.box.Lo, w.box.Hi = append(w.box.Lo, lo), append(w.box.Hi, hi)
 	}
 	w.gram(len(xs))
-	w.ascend(pairsAll, len(xs))
+}
+
+// restart begins anew, with other labels and perhaps another c.
+func (w *window) restart(y []float64) {
+	copy(w.y, y)
+	copy(w.box.G, y)
+	clear(w.box.A)
+	w.rebound()
+}
+
+// rebound computes the bounds anew.
+func (w *window) rebound() {
+	for i := range w.y {
+		w.box.Lo[i], w.box.Hi[i] = w.bounds(i)
+	}
 }
 
 // gram computes all kernel values, with capacity for n points.
@@ -299,13 +319,13 @@ func room(s []float32, n int) []float32 {
 
 // choose chooses the options with the smallest loss on the newest third, after training on the
 // examples before. Of equal options, the first in the order of γ, then C, wins. It also returns the
-// loss: see lossOf; of a regression, the sum of squared errors.
-func choose(xs []*stream.Example, t target, seed uint64, laplacian bool) (choice, float64) {
+// loss, the sum over the lanes: see lossOf; of a regression, the sum of squared errors.
+func choose(xs []*stream.Example, lanes [][]float64, t target, seed uint64, laplacian bool) (choice, float64) {
 	if t.number {
 		return chooseNumber(xs, t, seed, laplacian)
 	}
 	fit, test := split(xs, t)
-	n := len(fit)
+	n, to := len(fit), len(xs)-len(test)
 	gammas, cs := gammasOf(fit, seed, laplacian, 1./4, 1, 4, 16), []float64{0.5, 4, 32}
 	losses := make([]float64, len(gammas)*len(cs))
 	par.Each(len(gammas), func(i int) {
@@ -314,20 +334,19 @@ func choose(xs []*stream.Example, t target, seed uint64, laplacian bool) (choice
 		defer func() { s.gram = w.box.Gram; scratches.Put(s) }()
 		w.box.Gram, s.cross = s.gram, room(s.cross, len(test)*n)
 		cross, scores := s.cross, make([]float64, len(test))
-		for k, c := range cs {
-			if w.c = c; k == 0 {
-				w.fill(fit)
-				w.basis.Block(cross, n, samplers.Vecs(test), 0, n)
-			} else {
-				for j := range w.y {
-					w.box.Lo[j], w.box.Hi[j] = w.bounds(j)
+		w.hold(fit)
+		w.basis.Block(cross, n, samplers.Vecs(test), 0, n)
+		for _, y := range lanes {
+			w.restart(y[to-n : to])
+			for k, c := range cs {
+				w.c = c
+				w.rebound()
+				w.ascend(pairsAll, n)
+				for j := range test {
+					scores[j] = vec.DotMixed(cross[j*n:(j+1)*n], w.box.A)
 				}
-				w.box.Ascend(pairsAll*n, enough)
+				losses[i*len(cs)+k] += lossOf(scores, y[to:], test)
 			}
-			for j := range test {
-				scores[j] = vec.DotMixed(cross[j*n:(j+1)*n], w.box.A)
-			}
-			losses[i*len(cs)+k] = lossOf(scores, test)
 		}
 	})
 	best := 0
@@ -341,12 +360,12 @@ func choose(xs []*stream.Example, t target, seed uint64, laplacian bool) (choice
 
 // lossOf returns the weight of the errors and, with enough scores, the log loss that they have as log
 // odds, times the best of a few factors. Errors alone vary much between samples; of few scores, the log
-// loss says less than the errors.
-func lossOf(scores []float64, xs []*stream.Example) float64 {
+// loss says less than the errors. y holds the labels of xs.
+func lossOf(scores, y []float64, xs []*stream.Example) float64 {
 	var errors, square float64
 	for i, x := range xs {
 		square += float64(scores[i] * scores[i])
-		if (scores[i] >= 0) != (x.Y > 0) {
+		if (scores[i] >= 0) != (y[i] > 0) {
 			errors += x.Importance()
 		}
 	}
@@ -357,7 +376,7 @@ func lossOf(scores []float64, xs []*stream.Example) float64 {
 	for factor := 0.25; factor <= 16; factor *= 2 {
 		sum := 0.0
 		for i, x := range xs {
-			sum += float64(x.Importance() * linear.Softplus(-factor*unit*scores[i]*x.Y))
+			sum += float64(x.Importance() * linear.Softplus(-factor*unit*scores[i]*y[i]))
 		}
 		least = min(least, sum)
 	}

@@ -300,14 +300,14 @@ func TestLoss(t *testing.T) {
 		exact += w * math.Log1p(math.Exp(-odds[i]*y))
 		twice[i], signs[i] = odds[i]*1e6, math.Copysign(1, odds[i])
 	}
-	got := lossOf(odds, xs)
+	got := lossOf(odds, labelsOf(xs), xs)
 	if got < errors+0.97*exact || got > errors+1.01*exact {
 		t.Errorf("loss %g, want about %g + %g", got, errors, exact)
 	}
-	if other := lossOf(twice, xs); math.Abs(other-got) > 1e-9*got {
+	if other := lossOf(twice, labelsOf(xs), xs); math.Abs(other-got) > 1e-9*got {
 		t.Errorf("in other units %g, want %g", other, got)
 	}
-	if other := lossOf(signs, xs); other < got+0.05*exact {
+	if other := lossOf(signs, labelsOf(xs), xs); other < got+0.05*exact {
 		t.Errorf("of signs %g, of log odds %g", other, got)
 	}
 	few := 0.
@@ -316,7 +316,7 @@ func TestLoss(t *testing.T) {
 			few += x.Importance()
 		}
 	}
-	if got := lossOf(odds[:manyScores-1], xs[:manyScores-1]); got != few {
+	if got := lossOf(odds[:manyScores-1], labelsOf(xs), xs[:manyScores-1]); got != few {
 		t.Errorf("of few scores %g, want %g", got, few)
 	}
 	for _, c := range []struct{ n, fit, test int }{{1, 0, 1}, {64, 42, 22}, {1536, 1024, 512}, {2000, 1024, 667}} {
@@ -338,7 +338,7 @@ func TestChoose(t *testing.T) {
 	for range 300 {
 		xs = append(xs, disc(r, 0, false))
 	}
-	got, _ := choose(xs, target{}, 1, false)
+	got, _ := choose(xs, [][]float64{labelsOf(xs)}, target{}, 1, false)
 	errors := func(c choice) (n int) {
 		w := newWindow(200, c.c, kernelOf(c.gamma), target{})
 		w.fill(xs[:200])

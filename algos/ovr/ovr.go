@@ -53,9 +53,9 @@ func Spec(spec algos.Spec) algos.Spec {
 	return spec
 }
 
-// remembered is the number of labelled examples kept for future classes: enough for the
+// Remembered is the number of labelled examples kept for future classes: enough for the
 // first steps of most learners.
-const remembered = 1024
+const Remembered = 1024
 
 // Blank is the score of a classifier that has not taken a step.
 const Blank = -1
@@ -176,14 +176,14 @@ func Check(x *stream.Example, n int) error {
 
 // last returns the examples that a new classifier learns from and that are part of the
 // state. There may be more in memory.
-func (l *learner) last() []*stream.Example { return l.recent[max(0, len(l.recent)-remembered):] }
+func (l *learner) last() []*stream.Example { return l.recent[max(0, len(l.recent)-Remembered):] }
 
 func (l *learner) remember(x *stream.Example) {
 	if !x.Labelled {
 		return
 	}
-	if len(l.recent) == 2*remembered {
-		n := copy(l.recent, l.recent[remembered:])
+	if len(l.recent) == 2*Remembered {
+		n := copy(l.recent, l.recent[Remembered:])
 		clear(l.recent[n:])
 		l.recent = l.recent[:n]
 	}
