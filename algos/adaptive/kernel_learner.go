@@ -130,7 +130,7 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	if m.choice.gamma < 0 {
 		m.options["kernel"] = "laplacian"
 	}
-	if len(xs) >= m.sizes.whole && c == nil {
+	if len(xs) >= m.sizes.whole {
 		res, err := tune.Run(ctx, scs.Spec, env, m.options, own, nil)
 		if err != nil {
 			return err
