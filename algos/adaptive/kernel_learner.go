@@ -104,6 +104,9 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	if wide && !grown && !slices.Contains(env.Scaled, true) {
 		o.Scale = prep.Unit
 	}
+	if len(xs) >= m.sizes.whole { // enough for a choice of each class's own
+		c = nil
+	}
 	weigh := (m.growing || m.target.number) && (!wide || slices.Contains(env.Scaled, true))
 	by, err := c.scaling(choiceOf{seen, len(xs), o.Scale, weigh}, xs, func(lanes [][]float64) (scaling, error) {
 		t, err := prep.Fit(xs, o)
