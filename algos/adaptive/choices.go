@@ -1,7 +1,9 @@
 package adaptive
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/streamsvm/streamsvm/stream"
@@ -9,7 +11,8 @@ import (
 
 // choices are the scalings and options of the kernel learners of several classes. They are chosen by
 // the sum of the classes' losses, as the examples of one class are often too few for a choice of its
-// own. Learners of the same examples share the computation.
+// own. Learners of the same examples share the computation. A class that was added late, and so has
+// other examples, chooses by itself.
 type choices struct {
 	classes int
 	keep    int      // examples whose class is kept
@@ -94,18 +97,29 @@ func (c *choices) scaling(key choiceOf, xs []*stream.Example, find func(lanes []
 	return s, nil
 }
 
+// mostLanes limits the classes by which choices are made, to the most frequent ones.
+const mostLanes = 64
+
 // lanes returns, for each class, 1 for its examples and −1 for the others.
-func (c *choices) lanes(of choiceOf) [][]float64 {
+func (c *choices) lanes(of choiceOf) (lanes [][]float64) {
 	to := len(c.class) - int(c.seen-of.seen)
 	list := c.class[to-of.rows : to]
-	lanes := make([][]float64, c.classes)
-	for k := range lanes {
-		lanes[k] = make([]float64, len(list))
+	count, order := make([]int, c.classes), make([]int, c.classes)
+	for k := range order {
+		order[k] = k
+	}
+	for _, class := range list {
+		count[class]++
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(count[b], count[a]) })
+	for _, k := range order[:min(len(order), mostLanes)] {
+		y := make([]float64, len(list))
 		for i, class := range list {
-			if lanes[k][i] = -1; int(class) == k {
-				lanes[k][i] = 1
+			if y[i] = -1; int(class) == k {
+				y[i] = 1
 			}
 		}
+		lanes = append(lanes, y)
 	}
 	return lanes
 }

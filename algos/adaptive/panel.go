@@ -218,7 +218,11 @@ func (l *panel) choose(ctx context.Context, m *kernelLearner, n int) error {
 		l.evals += m.evals()
 	}
 	l.tuned++
-	return m.choose(ctx, l.env, l.detector.Newest(n), l.dim > narrow, l.choices, l.before+l.detector.Seen())
+	c := l.choices
+	if l.before > 0 { // no other class has learned from the same examples
+		c = nil
+	}
+	return m.choose(ctx, l.env, l.detector.Newest(n), l.dim > narrow, c, l.detector.Seen())
 }
 
 // maintain runs at each tick: it trains the kernel learners, tests for a change point, and
