@@ -241,6 +241,21 @@ func TestNumberLabels(t *testing.T) {
 	}
 }
 
+// TestManyLabels: with more texts than classes, an error names the flags with which they are classes.
+func TestManyLabels(t *testing.T) {
+	l := labelSet{texts: map[string]int{}}
+	for i := range mostClasses {
+		l.texts[fmt.Sprint("t", i)] = 1
+	}
+	if got, err := l.decide(false); err != nil || strings.Count(got, ",") != mostClasses-1 {
+		t.Errorf("%s, %v", got, err)
+	}
+	l.texts["one more"] = 1
+	if _, err := l.decide(false); err == nil || !strings.Contains(err.Error(), "--labels") || !strings.Contains(err.Error(), "--max-classes") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestSmallSamples: whether some records will do if no more come, and which cannot be
 // read at all.
 func TestSmallSamples(t *testing.T) {

@@ -95,7 +95,7 @@ func (l *labelSet) decide(regress bool) (string, error) {
 	case len(words) == 1:
 		return "", fmt.Errorf("all labels are %q: there is nothing to tell apart; is --codec right?", words[0])
 	case len(words) > mostClasses:
-		return "", fmt.Errorf("there are %d different labels or more, the limit is %d classes", len(words), mostClasses)
+		return "", fmt.Errorf("there are more than %d different labels: list them with --labels, and raise --max-classes", mostClasses)
 	}
 	for i, t := range words {
 		if _, _, _, err := parseLabel(t, false); err != nil {
