@@ -112,7 +112,9 @@ func (c *choices) lanes(of choiceOf) (lanes [][]float64) {
 		count[class]++
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(count[b], count[a]) })
-	for _, k := range order[:min(len(order), mostLanes)] {
+	order = order[:min(len(order), mostLanes)]
+	slices.Sort(order)
+	for _, k := range order {
 		y := make([]float64, len(list))
 		for i, class := range list {
 			if y[i] = -1; int(class) == k {
