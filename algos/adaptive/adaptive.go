@@ -44,14 +44,9 @@ type sizes struct {
 	scs, dsg map[string]string    // options of scs and dsg that differ from their defaults
 }
 
-// kept returns how many of the newest examples a classifier keeps. With several classes, they include those
-// that a class added later learns from.
-func (s *sizes) kept(classes int) int {
-	if classes > 2 {
-		return max(s.whole+tick, ovr.Remembered)
-	}
-	return s.whole + tick
-}
+// kept returns how many of the newest examples a classifier keeps: also those that a class added later
+// learns from.
+func (s *sizes) kept() int { return max(s.whole+tick, ovr.Remembered) }
 
 var standard = sizes{
 	first: 64, large: 2048, whole: 4000, settled: 16384, held: 2048, windows: [...]int{64, 256, 1024, 2048},

@@ -46,7 +46,7 @@ type record struct {
 const maxBatch = 256
 
 func newClasses(env algos.Env, o options, s *sizes) (algos.Learner, error) {
-	c := &classes{choices: choices{keep: s.kept(env.Classes)}}
+	c := &classes{choices: choices{keep: s.kept()}}
 	var err error
 	if c.Buffer, err = samplers.New(samplers.Options{Classes: true, Every: 1}); err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func makePanel(env algos.Env, o options, s *sizes, held int, a aggregator, newLi
 	}
 	keep := held + tick
 	if held == 0 {
-		keep = s.kept(env.Against)
+		keep = s.kept()
 	}
 	cutting, err := compare.NewDetector(keep, s.windows[:]...)
 	if err != nil {
