@@ -74,6 +74,9 @@ func TestChoices(t *testing.T) {
 	if err := c.AddClass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if n := len(c.choices.made); n > 0 {
+		t.Errorf("%d choices for all classes are made for the one added late", n)
+	}
 	follow(100)
 	restored, err := Spec.New(algos.Env{Seed: 1, Classes: 3}, nil)
 	if err == nil {
@@ -85,6 +88,24 @@ func TestChoices(t *testing.T) {
 	a, b := &c.choices, &restored.(*classes).choices
 	if a.seen != 1312 || b.seen != a.seen || b.classes != 4 || b.keep != a.keep || !slices.Equal(a.class, b.class) {
 		t.Errorf("of %d classes, %d of %d examples are known after a restart, of %d", b.classes, len(b.class), b.seen, a.seen)
+	}
+	for k, h := range restored.(*classes).heads {
+		if h.before != c.heads[k].before || (h.before > 0) != (k == 3) {
+			t.Errorf("class %d was added after %d examples, restored %d", k, c.heads[k].before, h.before)
+		}
+	}
+	// The class added late chooses by itself, and with many examples each does.
+	late, sizes := c.heads[3], standard
+	sizes.whole = 1024
+	for _, of := range []*choices{nil, {}} {
+		own := &kernelLearner{sizes: &sizes, growing: true}
+		if err := own.choose(t.Context(), late.env, late.detector.Newest(1124)[:1024], false, of, 1024); err != nil {
+			t.Fatal(err)
+		}
+		got := late.kernels[growing]
+		if got.tuned != 1024 || got.choice != own.choice || !slices.Equal(got.transform.Export().Factor, own.transform.Export().Factor) {
+			t.Errorf("added late, with %d examples: %+v, by itself %+v", got.tuned, got.choice, own.choice)
+		}
 	}
 	heads := slices.Clone(c.heads)
 	slices.Reverse(heads)
