@@ -130,7 +130,7 @@ func (e *kernelExpert) begin(batch []input, fresh bool) {
 	}
 	if fresh {
 		e.scores = append(e.scores, make([]float64, len(batch))...)
-		m.model().Decisions(e.scores, e.vecs)
+		m.decide(e.scores, e.vecs)
 	}
 }
 

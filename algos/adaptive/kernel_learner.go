@@ -45,6 +45,15 @@ func (m *kernelLearner) model() algos.Model {
 	return m.small.expansion()
 }
 
+// decide sets dst to the model's decisions.
+func (m *kernelLearner) decide(dst []float64, xs []stream.Vec) {
+	if m.scs != nil {
+		m.scs.Model().Decisions(dst, xs)
+		return
+	}
+	m.small.decide(dst, xs)
+}
+
 func (m *kernelLearner) evals() int64 {
 	if m.scs != nil {
 		return max(0, m.scs.Report().KernelEvals)

@@ -31,15 +31,27 @@ var _ algos.Model = (*Expansion)(nil)
 // it copies. coef may be shorter than b; missing coefficients are 0. offset is an
 // unregularised bias: a finite constant added to every decision.
 func New(b *kernel.Basis, coef []float64, offset float64) *Expansion {
-	var idx []int32
-	var c []float64
+	idx, c := support(coef)
+	return &Expansion{basis: b.Subset(idx), coef: c, offset: offset}
+}
+
+// Brief is New, valid until b changes: it copies no sparse points, which takes longer than a few
+// decisions.
+func Brief(b *kernel.Basis, coef []float64, offset float64) *Expansion {
+	idx, c := support(coef)
+	e := &Expansion{basis: kernel.New(b.Func), coef: c, offset: offset}
+	e.basis.Pick(kernel.Part{Basis: b, Idx: idx})
+	return e
+}
+
+// support returns the nonzero coefficients and their indices.
+func support(coef []float64) (idx []int32, c []float64) {
 	for i, v := range coef {
 		if v != 0 {
-			idx = append(idx, int32(i))
-			c = append(c, v)
+			idx, c = append(idx, int32(i)), append(c, v)
 		}
 	}
-	return &Expansion{basis: b.Subset(idx), coef: c, offset: offset}
+	return idx, c
 }
 
 // View returns the expansion over all points of b. It shares b and coef, which must
