@@ -68,21 +68,32 @@ func (o *versions) compare(ctx context.Context, c *cli.Call) error {
 		m.summary = m.quality.Final()
 		all.list = append(all.list, &m.candidate)
 	}
+	if len(a.losses) == 0 {
+		return cli.Failf(cli.Data, "%s", strings.Join(append([]string{"no record to compare the models on"}, r.leftOut()...), "; "))
+	}
 	if r.Models = all.results(); o.json {
 		return writeJSON("-", c.Out, r)
 	}
 	if err := all.print(c.Out); err != nil {
 		return err
 	}
+	for _, line := range r.leftOut() {
+		fmt.Fprintln(c.Out, line)
+	}
+	return nil
+}
+
+// leftOut says which records were left out.
+func (r *modelComparison) leftOut() (lines []string) {
 	for _, left := range []struct {
 		n    uint64
 		what string
 	}{{r.Learned, "a model has learned from"}, {r.Unlabelled, "without a label"}, {r.Refused, "that could not be scored"}} {
 		if left.n > 0 {
-			fmt.Fprintf(c.Out, "left out: %s %s\n", spell.Count(left.n, "record"), left.what)
+			lines = append(lines, fmt.Sprintf("left out: %s %s", spell.Count(left.n, "record"), left.what))
 		}
 	}
-	return nil
+	return lines
 }
 
 // recentRecords is the size of the window of recent measures.

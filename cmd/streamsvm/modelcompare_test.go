@@ -88,11 +88,16 @@ func TestModelCompareFiles(t *testing.T) {
 	if out := must(t, "model", "compare", x, y, rows); !strings.Contains(out, "mean abs. error") || strings.Contains(out, "baselines") {
 		t.Error(out)
 	}
+	none, unlabelled := filepath.Join(dir, "none.json"), filepath.Join(dir, "unlabelled.json")
+	write(t, none, "")
+	write(t, unlabelled, `{"amount":1}`)
 	for args, want := range map[string]string{
-		a + " " + b:                "model compare takes two of",
-		a + " " + x + " " + file:   "is for task classify",
-		a + " " + b + " " + "none": "none",
-		"1 2 " + file:              "no topic is given",
+		a + " " + b + " " + none:       "no record to compare the models on\n",
+		a + " " + b + " " + unlabelled: "no record to compare the models on; left out: 1 record without a label\n",
+		a + " " + b:                    "model compare takes two of",
+		a + " " + x + " " + file:       "is for task classify",
+		a + " " + b + " " + "absent":   "absent",
+		"1 2 " + file:                  "no topic is given",
 	} {
 		if code, _, errText := streamsvm(t.Context(), append([]string{"model", "compare"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(errText, want) {
 			t.Errorf("%s: exit code %d, %s", args, code, errText)
