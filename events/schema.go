@@ -144,7 +144,7 @@ const (
 	// MaxDepth is the number of levels of nested objects that are read.
 	MaxDepth = 4
 	// MaxArray is the length of the longest list.
-	MaxArray = 1024
+	MaxArray = 8192
 	// DenseLimit is the largest number of features of a dense vector.
 	DenseLimit = 512
 	maxHash    = 1 << 20

@@ -113,7 +113,8 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	if wide && !grown && !slices.Contains(env.Scaled, true) {
 		o.Scale = prep.Unit
 	}
-	if len(xs) >= m.sizes.whole { // enough for a choice of each class's own
+	whole := len(xs) >= m.sizes.whole && (c == nil || !wide)
+	if whole { // enough for a choice of each class's own, except of wide examples
 		c = nil
 	}
 	weigh := (m.growing || m.target.number) && (!wide || slices.Contains(env.Scaled, true))
@@ -142,7 +143,7 @@ func (m *kernelLearner) choose(ctx context.Context, env algos.Env, xs []*stream.
 	if m.choice.gamma < 0 {
 		m.options["kernel"] = "laplacian"
 	}
-	if len(xs) >= m.sizes.whole {
+	if whole {
 		res, err := tune.Run(ctx, scs.Spec, env, m.options, own, nil)
 		if err != nil {
 			return err

@@ -14,15 +14,19 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// denseLimit is the number of features up to which points are kept in packed dense
-// panels. Up to a few thousand features, streaming zeros through the vector units
-// is faster than gathering the few nonzeros.
-const denseLimit = 1024
+// Points of up to denseLimit features are kept in packed dense panels: streaming zeros through
+// the vector units is faster than gathering the few nonzeros. So are points of up to mostDense
+// features of which one in denseShare is not 0.
+const (
+	denseLimit = 1024
+	mostDense  = 16384
+	denseShare = 6
+)
 
 // Basis is a growing list of points, with kernel values between any vectors and a
-// range of points. Points are kept in dense panels as long as no index reaches
-// denseLimit, then in compressed sparse rows. A value depends on the two points and
-// the layout, never on how the work is split into calls.
+// range of points. Points are kept in dense panels, or in compressed sparse rows: see
+// denseLimit; the point that has the most features so far decides. A value depends on the
+// two points and the layout, never on how the work is split into calls.
 type Basis struct {
 	Func   Func
 	panels *vec.Panels // dense layout
@@ -59,7 +63,7 @@ func (b *Basis) Sparse() bool { return b.rows != nil }
 // Append adds a copy of x and returns its index.
 func (b *Basis) Append(x stream.Vec) int {
 	b.own()
-	b.admit(x.Dim())
+	b.admit(x)
 	if b.rows != nil {
 		return b.rows.append(x)
 	}
@@ -71,7 +75,7 @@ func (b *Basis) Append(x stream.Vec) int {
 // Set replaces point i with a copy of x.
 func (b *Basis) Set(i int, x stream.Vec) {
 	b.own()
-	b.admit(x.Dim())
+	b.admit(x)
 	if b.rows != nil {
 		b.rows.set(i, x)
 		return
@@ -81,15 +85,16 @@ func (b *Basis) Set(i int, x stream.Vec) {
 	b.panels.Set(i, b.x)
 }
 
-// admit makes room for vectors of dim features, changing the layout if necessary.
-func (b *Basis) admit(dim int) {
+// admit makes room for a point with the features of x, changing the layout if necessary.
+func (b *Basis) admit(x stream.Vec) {
+	dim := x.Dim()
 	switch {
 	case b.rows != nil:
 		b.rows.dim = max(b.rows.dim, dim)
 	case dim <= b.panels.Dim():
-	case dim <= denseLimit:
+	case dim <= denseLimit || dim <= mostDense && denseShare*nonzero(x) >= dim:
 		// Widening copies all rows, so do it in growing steps.
-		b.panels.Widen(min(denseLimit, max(dim, b.panels.Dim()+b.panels.Dim()/4)))
+		b.panels.Widen(max(dim, min(denseLimit, b.panels.Dim()+b.panels.Dim()/4)))
 		if b.panels.Len() == 0 && b.panels.Dim() != dim {
 			b.panels = vec.NewPanels(dim)
 		}
@@ -97,6 +102,15 @@ func (b *Basis) admit(dim int) {
 		b.toSparse()
 		b.rows.dim = dim
 	}
+}
+
+func nonzero(x stream.Vec) (n int) {
+	for _, v := range x.Val {
+		if v != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (b *Basis) toSparse() {
@@ -342,7 +356,7 @@ func (b *Basis) Fields(f *state.Fields) {
 			all.append(stream.Vec{Val: row})
 		}
 	}
-	full := !sparse && 2*len(all.val) > n*dim
+	full := !sparse && (dim > denseLimit || 2*len(all.val) > n*dim)
 	f.Bool("full", &full)
 	if full {
 		b.fullFields(f, dim, n)
@@ -423,7 +437,7 @@ func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 	}
 	// The product of two claimed numbers may overflow, so divide. Points without
 	// features are never written in full.
-	if n < 0 || dim < 1 || dim > denseLimit || len(val)%dim != 0 || len(val)/dim != n {
+	if n < 0 || dim < 1 || dim > mostDense || len(val)%dim != 0 || len(val)/dim != n {
 		f.Fail("val", fmt.Errorf("%d numbers do not make %d points of %d features", len(val), n, dim))
 		return
 	}

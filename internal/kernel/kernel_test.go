@@ -25,16 +25,19 @@ var funcs = []Func{
 // for points and arguments of growing and of unequal dimensions.
 func TestValues(t *testing.T) {
 	for _, f := range funcs {
-		for _, dim := range []int{1, 3, 40, 1024, 1500} { // beyond 1024 features the layout is sparse
+		for _, dim := range []int{1, 3, 40, 1024, 1200, 1500} { // those of 1200 features are dense, those of 1500 are sparse
 			r := rand.New(rand.NewPCG(uint64(dim), 1))
 			b := New(f)
 			var points []stream.Vec
 			for i := range 150 {
-				x := pointtest.Random(r, max(1, dim*(i+30)/180), i%3 == 0 || dim > denseLimit)
+				x := pointtest.Random(r, max(1, dim*(i+30)/180), i%3 == 0 && dim != 1200 || dim == 1500)
 				points = append(points, x)
 				if got := b.Append(x); got != i {
 					t.Fatalf("point %d has index %d", i, got)
 				}
+			}
+			if b.Sparse() != (dim == 1500) {
+				t.Fatalf("dim %d: sparse %v", dim, b.Sparse())
 			}
 			replaced := pointtest.Random(r, dim, true)
 			b.Set(77, replaced)
@@ -83,7 +86,7 @@ func TestFieldsKeepPoints(t *testing.T) {
 		dim    int
 		sparse bool
 		forms  string
-	}{{5, false, "full"}, {5, false, "planes"}, {60, true, "non-zeros"}, {1500, true, "sparse"}} {
+	}{{5, false, "full"}, {1200, false, "full"}, {5, false, "planes"}, {60, true, "non-zeros"}, {1500, true, "sparse"}} {
 		for _, n := range []int{0, 1, 40} {
 			r := rand.New(rand.NewPCG(uint64(n), 2))
 			b := New(funcs[0])

@@ -109,8 +109,25 @@ func (c *columnStats) grid() (column, bool) {
 }
 
 // Packable reports whether PackedFields can write the points: there are some, with
-// not too many features.
-func (b *Basis) Packable() bool { return b.Len() > 0 && b.Dim() > 0 && b.Dim() <= packFeatures }
+// not too many features, and enough bytes: see backed.
+func (b *Basis) Packable() bool {
+	dim, n := b.Dim(), 0
+	if b.rows == nil && dim > denseLimit {
+		row := make([]float32, dim)
+		for i := range b.Len() {
+			b.panels.Row(row, i)
+			n += nonzero(stream.Vec{Val: row})
+		}
+		if !backed(n/8, b.Len(), dim) { // with its gap, a feature takes at least a bit
+			return false
+		}
+	}
+	return b.Len() > 0 && dim > 0 && dim <= packFeatures
+}
+
+// backed reports whether so many bytes may stand for n dense points: the reader allocates all
+// their features.
+func backed(bytes, n, dim int) bool { return dim <= denseLimit || bytes/n >= dim/denseLimit }
 
 // pack codes the points in the fewest bytes: with lists of nonzeros, or with all
 // features if that is shorter.
@@ -162,7 +179,7 @@ func (b *Basis) pack() *coded {
 		}
 		// The reader allocates all features, so a coded byte must not stand for
 		// arbitrarily many.
-		if s := n*((width+7)/8) + 4*len(full.values); s <= size && width > 0 {
+		if s := n*((width+7)/8) + 4*len(full.values); s <= size && width > 0 && backed(n*((width+7)/8), n, dim) {
 			best = full
 		}
 	}
@@ -346,7 +363,7 @@ func (b *Basis) PackedFields(f *state.Fields, n int) {
 	// The bytes are untrusted. Everything that an allocation depends on is checked
 	// before the allocation.
 	if dim < 1 || dim > packFeatures || len(widths) != dim || len(exps) != 2*dim || len(bases) != dim || n < 1 ||
-		!sparse && dim > denseLimit || p.gaps < -1 || p.gaps > gapsMost || p.count < 0 || p.count > 31 || sparse && p.gaps < gapsSparse {
+		!sparse && (dim > mostDense || !backed(len(p.bytes), n, dim)) || p.gaps < -1 || p.gaps > gapsMost || p.count < 0 || p.count > 31 || sparse && p.gaps < gapsSparse {
 		f.Fail("dim", errPacked)
 		return
 	}

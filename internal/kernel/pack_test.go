@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -99,6 +100,20 @@ func TestPackedFields(t *testing.T) {
 		}
 		if _, err := unpacked(data, b.Len()+1); err == nil {
 			t.Errorf("seed %d: a point that is not there", seed)
+		}
+	}
+}
+
+// A reader allocates all features of dense points, so few bytes may not stand for many points.
+func TestPackedNeedBytes(t *testing.T) {
+	for _, dim := range []int{1024, 3000, 16384, 16385} {
+		b := New(Func{})
+		b.Append(pointtest.Random(rand.New(rand.NewPCG(1, 1)), dim, false))
+		for range 2000 {
+			b.Append(stream.Vec{})
+		}
+		if b.Sparse() != (dim > mostDense) || b.Packable() != (dim == 1024 || dim > mostDense) {
+			t.Errorf("%d features: sparse %v, packable %v", dim, b.Sparse(), b.Packable())
 		}
 	}
 }
