@@ -168,7 +168,17 @@ func axpy(a float64, x stream.Vec, y []float64) {
 		vec.AxpyMixed(a, x.Val, y[:len(x.Val)])
 		return
 	}
-	for k, j := range x.Idx {
-		y[j] += float64(a * float64(x.Val[k]))
+	for k := 0; k < len(x.Idx); {
+		j, n := int(x.Idx[k]), 8
+		for k+n <= len(x.Idx) && int(x.Idx[k+n-1])-j < n {
+			n *= 2
+		}
+		if n /= 2; n < 8 {
+			y[j] += float64(a * float64(x.Val[k]))
+			k++
+			continue
+		}
+		vec.AxpyMixed(a, x.Val[k:k+n], y[j:j+n]) // as all are neighbours
+		k += n
 	}
 }
