@@ -38,7 +38,7 @@ func (f *Field) decimal(text []byte) (float64, bool) {
 		return decimal(text)
 	}
 	a, ok := takeApart(string(text))
-	if !ok || a.unit != f.Unit && a.unit != "" {
+	if !ok || a.unit != "" && a.unit != f.Unit && !sameWord(a.unit, f.Unit) {
 		return 0, false
 	}
 	var v float64
@@ -60,6 +60,12 @@ func (f *Field) decimal(text []byte) (float64, bool) {
 		v = -v
 	}
 	return v, true
+}
+
+// sameWord reports whether two units are one word, with an s or without: 1 day, 2 days.
+func sameWord(a, b string) bool {
+	a, b = strings.TrimSuffix(a, "s"), strings.TrimSuffix(b, "s")
+	return a == b && len(a) >= 3 // not m and ms
 }
 
 func digit(r rune) rune {
@@ -91,7 +97,13 @@ func takeApart(text string) (a amount, ok bool) {
 			first-- // $.50, but not Rs.50
 		}
 	}
-	before, after := strings.TrimSpace(text[:first]), strings.TrimSpace(text[last+1:])
+	before, after := text[:first], strings.TrimSpace(text[last+1:])
+	if strings.Contains(before, "(") && strings.Contains(after, ")") { // as accountants write it: (12.50)
+		a.minus, before, after = true, strings.Replace(before, "(", "", 1), strings.TrimSpace(strings.Replace(after, ")", "", 1))
+	} else if rest, ends := strings.CutSuffix(after, "-"); ends {
+		a.minus, after = true, strings.TrimSpace(rest)
+	}
+	before = strings.TrimSpace(before)
 	for _, sign := range []string{"-", "\u2212", "+"} {
 		rest, begins := strings.CutPrefix(before, sign)
 		if !begins {
@@ -109,8 +121,13 @@ func takeApart(text string) (a amount, ok bool) {
 // likely reports whether the unit is likely to be one: kg, %, US$. Before a number only a
 // currency is; room 12 is a name.
 func (a *amount) likely() bool {
-	return len(a.unit) <= longestUnit && utf8.ValidString(a.unit) && (!a.before || strings.ContainsFunc(a.unit, func(r rune) bool { return unicode.Is(unicode.Sc, r) }))
+	sign := func(r rune) bool { return unicode.Is(unicode.Sc, r) }
+	return len(a.unit) <= longestUnit && utf8.ValidString(a.unit) &&
+		(!a.before || strings.ContainsFunc(a.unit, sign) || slices.Contains(currencies, a.unit))
 }
+
+// currencies are units that stand before numbers.
+var currencies = strings.Fields("AUD BRL CAD CHF CNY CZK DKK EUR GBP HUF INR JPY KRW MXN NOK NZD PLN Rs Rs. SEK SGD TRY USD ZAR")
 
 // Measured reports whether a text is a number, perhaps with a unit or separators, or a time.
 func Measured(text []byte) bool {
@@ -121,8 +138,8 @@ func Measured(text []byte) bool {
 	return ok && a.likely() && (grouped[Thousands].MatchString(a.digits) || grouped[DecimalComma].MatchString(a.digits))
 }
 
-// amount reports whether nearly all of n texts are numbers with one unit, or with separators, and
-// sets both.
+// amount reports whether nearly all of n values are numbers, or texts that are numbers with one unit,
+// or with separators, and sets both.
 func (c *column) amount(f *Field, n int) bool {
 	units := map[string]int{}
 	for text, k := range c.texts {
@@ -152,7 +169,7 @@ func (c *column) amount(f *Field, n int) bool {
 			most, comma = good, f.Comma
 		}
 	}
-	if f.Comma = comma; most > 0 && nearly(most, n) {
+	if f.Comma = comma; most > 0 && nearly(most+c.kinds[Number], n) {
 		return true
 	}
 	f.Type, f.Unit, f.Comma = Ignore, "", ""

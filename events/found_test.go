@@ -43,8 +43,14 @@ func TestAmounts(t *testing.T) {
 		unit  string
 		comma string
 	}{
-		"dollars":           {func(i int) string { return "$" + group(value(i), ",", ".") }, Numeric, "$", ""},
-		"negative":          {func(i int) string { return "-US$ " + group(value(i), ",", ".") }, Numeric, "US$", ""},
+		"dollars":      {func(i int) string { return "$" + group(value(i), ",", ".") }, Numeric, "$", ""},
+		"negative":     {func(i int) string { return "-US$ " + group(value(i), ",", ".") }, Numeric, "US$", ""},
+		"accountants":  {func(i int) string { return "($" + group(value(i), ",", ".") + ")" }, Numeric, "$", ""},
+		"minus behind": {func(i int) string { return group(value(i), ",", ".") + "-" }, Numeric, "", Thousands},
+		"codes":        {func(i int) string { return "USD " + group(value(i), ",", ".") }, Numeric, "USD", ""},
+		"days": {func(i int) string {
+			return fmt.Sprint(value(i), " ", strings.TrimSuffix("days", strings.Repeat("s", max(0, 1-i%9))))
+		}, Numeric, "days", ""},
 		"percent":           {func(i int) string { return fmt.Sprint(value(i), " %") }, Numeric, "%", ""},
 		"euros":             {func(i int) string { return german(i) + " €" }, Numeric, "€", DecimalComma},
 		"euros, grouped":    {func(i int) string { return strings.NewReplacer(".", ",", ",", ".").Replace(group(value(i), ",", ".")) }, Numeric, "", DecimalComma},
@@ -74,7 +80,7 @@ func TestAmounts(t *testing.T) {
 			if name == "clocks" {
 				want = float32(math.Trunc(value(i)))
 			}
-			if name == "negative" {
+			if slices.Contains([]string{"negative", "accountants", "minus behind"}, name) {
 				want = -want
 			}
 			if got, err := s.Encode(row(s, e), nil); err != nil || got.Val[0] != want {
@@ -95,6 +101,7 @@ func TestTimes(t *testing.T) {
 		"2006-01-02T15:04": "", "2006-01-02T15:04:05.000-0700": "", "2006-01-02 15:04:05-07:00": "", "2006/01/02 15:04": "", "2006.1.2": "",
 		time.RFC1123Z: "", "02/Jan/2006:15:04:05 -0700": "", "Jan 2, 2006 3:04 PM": "", "2 January 2006": "", "02-Jan-2006 15:04:05": "",
 		"Mon, 02 Jan 2006 15:04:05 GMT": "", "2006-01-02 15:04:05 UTC": "",
+		time.ANSIC: "", "Mon Jan 02 15:04:05 -0700 2006": "", "Mon Jan 02 2006 15:04:05 GMT-0700 (Zone)": "", "20060102150405": "", "20060102T150405Z": "",
 		"02/01/2006": DayFirst, "01/02/2006 15:04:05": MonthFirst, "1/2/06 3:04 pm": MonthFirst, "02.01.2006 15:04": DayFirst, "02-01-2006": DayFirst,
 	} {
 		for range 300 {
@@ -113,7 +120,7 @@ func TestTimes(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"2026-02-29", "2026-13-01", "2026-01-02T24:00", "2026-01-02 10:60", "2026-01/02", "1.2.34", "31/02/2026", "2 Foo 2026", "13:00 PM", "1/2/2026 13:00 PM", "12345678", "2026-01-02T03:04:05+25:00", "10/20/30/40"} {
+	for _, text := range []string{"2026-02-29", "2026-13-01", "2026-01-02T24:00", "2026-01-02 10:60", "2026-01/02", "1.2.34", "31/02/2026", "2 Foo 2026", "13:00 PM", "1/2/2026 13:00 PM", "12345678", "18991231000000", "20260101246060", "Sun Mar 32 17:45:10 2026", "2026-01-02T03:04:05+25:00", "10/20/30/40"} {
 		if got, ok := parseTime([]byte(text), DayFirst); ok {
 			t.Errorf("%q is read as %v", text, got)
 		}
@@ -245,6 +252,8 @@ func TestParts(t *testing.T) {
 		before, after string
 		want          Type
 	}{
+		"paths":     {func(i int) string { return fmt.Sprintf("https://a.com/%s/%d?sid=%s", domains[i%4], i, hex()) }, "", "", HashedText},
+		"routes":    {func(i int) string { return fmt.Sprintf("/%s/%d", domains[i%4], i%200) }, "", "", HashedText},
 		"urls":      {func(i int) string { return strings.TrimSuffix(fmt.Sprintf("https://%s/p/%d", domains[i%4], i), "/p/7") }, "/", "://", Categorical},
 		"addresses": {func(i int) string { return fmt.Sprintf("u@%d@%s", i, domains[i*i%4]) }, "", "@", Categorical},
 		"networks":  {func(i int) string { return fmt.Sprintf("%d.1.%d.%d", 10+i%30, i%200, i%190) }, ".", "", Categorical},
@@ -258,7 +267,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s: %s, before %q, after %q", name, f.Type, f.Before, f.After)
 			continue
 		}
-		if f.Type == Ignore {
+		if f.Type == Ignore || f.Type == HashedText {
 			continue
 		}
 		var parts [][]NamedCell

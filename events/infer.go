@@ -282,11 +282,27 @@ func (c *column) text(f *Field) {
 	case c.split(f):
 	case c.numberLists(f, c.n-none):
 		f.Nulls = nulls
-	case recur:
+	case recur, c.paths():
 		f.Type = HashedText
 	default:
 		c.category(f, c.kinds[Text])
 	}
+}
+
+// paths reports whether the texts are URLs, or paths, too many for features of their own, and nearly all
+// different only if no part recurs. Their parts are words.
+func (c *column) paths() bool {
+	n, texts := 0, c.texts
+	for text, k := range texts {
+		if (strings.HasPrefix(text, "/") || strings.Contains(text, "://")) && !strings.ContainsAny(text, " \t\n") {
+			n += k
+		}
+	}
+	if !nearly(n, c.kinds[Text]) || len(texts) <= defaultMax {
+		return false
+	}
+	defer func() { c.texts = texts }()
+	return float64(len(texts)) <= distinctIDs*float64(n) || !c.part(new(Field), n)
 }
 
 // words reports, of texts that are mostly different, whether they are long, and whether words

@@ -39,23 +39,24 @@ func (f *Field) NullNumbers() (list []float64) {
 }
 
 // nulls returns the texts that stand for no value in a field of numbers or times, and how often
-// they occur: those of nullTexts and, where most values are numbers and not texts, another that
-// recurs. With more of these they would no longer be told apart.
+// they occur: those of nullTexts and, where most values are numbers, or nine of ten are texts with
+// numbers, another that recurs. With more of these they would no longer be told apart.
 func (c *column) nulls() (list []string, n int) {
 	var codes []string
+	numbers := c.kinds[Number]
 	for text, k := range c.texts {
-		_, number := decimal([]byte(text))
 		switch {
 		case noTime(text):
 			list, n = append(list, text), n+k
-		case number || isTime([]byte(text)):
+		case Measured([]byte(text)):
+			numbers += k
 		case slices.Contains(nullTexts, strings.ToLower(strings.TrimSpace(text))):
 			list, n = append(list, text), n+k
-		case k >= defaultMin && 2*c.kinds[Number] >= c.n:
+		case k >= defaultMin:
 			codes = append(codes, text)
 		}
 	}
-	if len(codes) == 1 {
+	if len(codes) == 1 && (2*c.kinds[Number] >= c.n || 10*numbers >= 9*c.n) {
 		list, n = append(list, codes[0]), n+c.texts[codes[0]]
 	}
 	slices.Sort(list)

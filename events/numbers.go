@@ -67,9 +67,11 @@ func (c *column) number(f *Field) {
 	n, first, last := len(sorted), sorted[0], sorted[len(sorted)-1]
 	var never []string
 	unit, timed := "", timeName(f.Name) && f.Unit == "" && f.Comma == ""
-	if whole && timed {
+	if timed {
 		first, never = firstTime(sorted)
-		unit = timeUnit(f.Name, first, last)
+		if unit = timeUnit(f.Name, first, last); !whole && unit != "s" {
+			unit = ""
+		}
 	}
 	switch {
 	case whole && distinct && !timed && (n >= leastRun && last-first == float64(n-1) || n >= leastIDs && c.ids(f)):

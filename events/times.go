@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"math"
 	"regexp"
 	"slices"
@@ -66,17 +67,20 @@ func date(year, month, day int) (time.Time, bool) {
 // Dates with a time behind them, or without: the year first, last, or with the month's name. The
 // zone is UTC where it is not given.
 var (
-	clock = `(?:(?:T|, ?| |_|:)(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?: ?([AaPp])[Mm])?(?: ?(Z|UTC|GMT|[-+]\d\d(?::?\d\d)?))?)?$`
+	clock = `(?:(?:T|, ?| |_|:)(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?: ?([AaPp])[Mm])?(?: ?(Z|(?:UTC|GMT)?(?:[-+]\d\d(?::?\d\d)?)?)(?: \(.*\))?)?)?$`
 
 	yearFirst  = regexp.MustCompile(`^(\d{4})([-/.])(\d{1,2})([-/.])(\d{1,2})` + clock)
 	yearLast   = regexp.MustCompile(`^(\d{1,2})([-/.])(\d{1,2})([-/.])(\d{4}|\d\d)` + clock)
 	monthSpelt = regexp.MustCompile(`^(?:[A-Za-z]{3,9},? )?(?:(\d{1,2})[-/ ]([A-Za-z]{3,9})[-/ ,] ?|([A-Za-z]{3,9})\.? (\d{1,2}),? )(\d{4})` + clock)
+
+	yearAtEnd = regexp.MustCompile(`^[A-Za-z]{3} ([A-Za-z]{3}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?: (\S{3,5}))? (\d{4})$`)
+	allDigits = regexp.MustCompile(`^((?:19|20)\d\d)(\d\d)(\d\d)T?(\d\d)(\d\d)(\d\d)(?:[.,](\d{1,9}))?(Z)?$`)
 )
 
 // parseTime reads a time. Where the year comes last, order says whether the day is first or the
 // month; without it such texts are no times.
 func parseTime(text []byte, order string) (time.Time, bool) {
-	if len(text) < 8 || len(text) > 40 {
+	if len(text) < 8 || len(text) > 80 {
 		return time.Time{}, false
 	}
 	if text[4] == '-' { // the usual form, and the fastest
@@ -85,11 +89,17 @@ func parseTime(text []byte, order string) (time.Time, bool) {
 		}
 	}
 	var year, month, day string
+	if m := yearAtEnd.FindSubmatch(text); m != nil { // Wed May 06 18:20:24 2026
+		return parseTime(bytes.Join([][]byte{m[1], m[2], m[5], m[3], m[4]}, []byte(" ")), order)
+	}
 	m := yearFirst.FindStringSubmatch(string(text))
 	if m != nil && m[2] == m[4] {
 		year, month, day = m[1], m[3], m[5]
 	} else if m = monthSpelt.FindStringSubmatch(string(text)); m != nil {
 		year, month, day = m[5], monthOf(m[2]+m[3]), m[1]+m[4]
+	} else if m = allDigits.FindStringSubmatch(string(text)); m != nil { // 20260506182024
+		year, month, day = m[1], m[2], m[3]
+		m = append(make([]string, 6), m[4], m[5], m[6], m[7], "", m[8])
 	} else if m = yearLast.FindStringSubmatch(string(text)); m != nil && order != "" && m[2] == m[4] && (len(m[5]) == 4 || m[2] == "/") {
 		year, month, day = m[5], m[3], m[1]
 		if order == MonthFirst {
@@ -144,7 +154,7 @@ func withClock(t time.Time, part []string) (time.Time, bool) {
 		}
 	}
 	zone, wrong := 0, false
-	if z := strings.ReplaceAll(part[5], ":", ""); len(z) >= 3 && z[0] != 'U' && z[0] != 'G' {
+	if z := strings.TrimLeft(strings.ReplaceAll(part[5], ":", ""), "UTCGM"); len(z) >= 3 {
 		hours, minutes := whole(z[1:3]), whole(z[3:])
 		wrong = hours > 24 || minutes > 59 // as in time.Parse
 		zone = 60*hours + minutes

@@ -25,14 +25,14 @@ Event = Mapping[str, Any]
 
 _HALF = np.float32(math.sqrt(0.5))
 _DENSE_LIMIT = 512
-_MAX_LIST = 1024
+_MAX_LIST = 8192
 _CACHE = 1 << 16
 _TRUTHS = {True: 1.0, False: 0.0, "true": 1.0, "True": 1.0, "TRUE": 1.0, "1": 1.0}
 _TRUTHS |= {"false": 0.0, "False": 0.0, "FALSE": 0.0, "0": 0.0}
 _DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _CLOCK = (
     r"(?:(?:T|, ?| |_|:)(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d)(?:[.,](?P<f>\d{1,9}))?)?(?: ?(?P<half>[AaPp])[Mm])?"
-    r"(?: ?(?:Z|UTC|GMT|(?P<sign>[-+])(?P<zh>\d\d)(?::?(?P<zm>\d\d))?))?)?"
+    r"(?: ?(?:Z|(?:UTC|GMT)?(?:(?P<sign>[-+])(?P<zh>\d\d)(?::?(?P<zm>\d\d))?)?)(?: \(.*\))?)?)?"
 )
 _YEAR_FIRST = re.compile(r"(?P<y>\d{4})(?P<sep>[-/.])(?P<m>\d{1,2})(?P=sep)(?P<d>\d{1,2})" + _CLOCK, re.ASCII)
 _MONTH_SPELT = re.compile(
@@ -41,6 +41,10 @@ _MONTH_SPELT = re.compile(
     re.ASCII,
 )
 _YEAR_LAST = re.compile(r"(?P<d>\d{1,2})(?P<sep>[-/.])(?P<m>\d{1,2})(?P=sep)(?P<y>\d{4}|(?<=/)\d\d)" + _CLOCK, re.ASCII)
+_YEAR_AT_END = re.compile(r"[A-Za-z]{3} ([A-Za-z]{3}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?: (\S{3,5}))? (\d{4})", re.ASCII)
+_ALL_DIGITS = re.compile(
+    r"(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)T?(?P<H>\d\d)(?P<M>\d\d)(?P<S>\d\d)(?:[.,](?P<f>\d{1,9}))?Z?", re.ASCII
+)
 _DURATION = re.compile(r"(\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d*)?))?", re.ASCII)
 _MONTHS = "january february march april may june july august september october november december".split()
 _UNITS = {"": 1.0, "s": 1000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6, "d": 86_400_000.0}
@@ -139,17 +143,31 @@ def _amount(text: str, unit: str, comma: str) -> float | None:
     first = m.start()
     if text[:first].endswith(".") and not text[: first - 1][-1:].isalpha():
         first -= 1  # $.50, but not Rs.50
-    before, digits, after = text[:first].strip(), text[first : m.end()], text[m.end() :].strip()
+    before, digits, after = text[:first], text[first : m.end()], text[m.end() :].strip()
+    minus = False
+    if "(" in before and ")" in after:  # as accountants write it: (12.50)
+        minus, before, after = True, before.replace("(", "", 1), after.replace(")", "", 1).strip()
+    elif after.endswith("-"):
+        minus, after = True, after[:-1].strip()
+    before = before.strip()
     sign = next((s for s in "-\u2212+" if before.startswith(s) or before.endswith(s)), "")
+    if sign:
+        minus = sign != "+"
     before = (before.removeprefix(sign) if before.startswith(sign) else before.removesuffix(sign)).strip()
     if unit == ":" and not before and not after and (clock := _DURATION.fullmatch(digits)):
         hours = int(clock[1]) + (int(clock[2]) + float(clock[3] or 0) / 60) / 60
-        return -hours if sign in ("-", "\u2212") else hours
+        return -hours if minus else hours
     m = _GROUPED[comma or "thousands"].fullmatch(digits)
-    if before and after or before + after not in ("", unit) or m is None:
+    if before and after or m is None or (before + after not in ("", unit) and not _same_word(before + after, unit)):
         return None
     number = _decimal(re.sub("[^0-9]", "", m[1]) + m[2].replace(",", "."))
-    return -number if number is not None and sign in ("-", "\u2212") else number
+    return -number if number is not None and minus else number
+
+
+def _same_word(a: str, b: str) -> bool:
+    """Whether two units are one word, with an s or without: 1 day, 2 days."""
+    a, b = a.removesuffix("s"), b.removesuffix("s")
+    return a == b and len(a.encode()) >= 3  # not m and ms
 
 
 def _number(v: Any, unit: str = "", comma: str = "") -> float:
@@ -182,9 +200,12 @@ def _category(v: Any) -> str:
 
 def _parse_time(text: str, order: str) -> int | None:
     """Milliseconds since 1970 of a time in a text, in UTC where it has no zone."""
-    if not 8 <= len(text.encode(errors="replace")) <= 40:
+    if not 8 <= len(text.encode(errors="replace")) <= 80:
         return None
-    m = _YEAR_FIRST.fullmatch(text) or _MONTH_SPELT.fullmatch(text) or (_YEAR_LAST.fullmatch(text) if order else None)
+    if m := _YEAR_AT_END.fullmatch(text):  # Wed May 06 18:20:24 2026
+        return _parse_time(f"{m[1]} {m[2]} {m[5]} {m[3]} {m[4] or ''}", order)
+    m = _YEAR_FIRST.fullmatch(text) or _MONTH_SPELT.fullmatch(text) or _ALL_DIGITS.fullmatch(text)
+    m = m or (_YEAR_LAST.fullmatch(text) if order else None)
     if m is None:
         return None
     g = m.groupdict()
@@ -197,7 +218,7 @@ def _parse_time(text: str, order: str) -> int | None:
     year, hour = int(g["y"]), int(g["H"] or 0)
     if len(g["y"]) == 2:  # as in POSIX
         year = 1969 + (year + 31) % 100
-    if g["half"]:
+    if g.get("half"):
         if not 1 <= hour <= 12:
             return None
         hour = hour % 12 + 12 * (g["half"] in "Pp")
@@ -205,11 +226,11 @@ def _parse_time(text: str, order: str) -> int | None:
         t = _milliseconds(datetime.datetime(year, int(month), int(day), hour, int(g["M"] or 0), int(g["S"] or 0)))
     except ValueError:
         return None
-    hours, minutes = int(g["zh"] or 0), int(g["zm"] or 0)
+    hours, minutes = int(g.get("zh") or 0), int(g.get("zm") or 0)
     if hours > 24 or minutes > 59:
         return None
     zone = hours * 60 + minutes
-    return int(t) + int((g["f"] or "").ljust(3, "0")[:3]) - (-zone if g["sign"] == "-" else zone) * 60_000
+    return int(t) + int((g["f"] or "").ljust(3, "0")[:3]) - (-zone if g.get("sign") == "-" else zone) * 60_000
 
 
 def _time(v: Any, unit: str, order: str = "") -> int:
