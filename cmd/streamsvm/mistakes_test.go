@@ -29,6 +29,7 @@ type mistake struct {
 var mistakes = []mistake{
 	{"wrong topic", "train --topics txs", cli.Unavailable, []string{"topic txs does not exist", "correct the name"}},
 	{"misspelt flag", "train --topcs tx", cli.Usage, []string{"--topcs", "did you mean --topics?"}},
+	{"a flag of another program", "predict --http :8080", cli.Usage, []string{"--http", "did you mean --listen?"}},
 	{"wrong codec", "train --topics tx --codec libsvm --until-end", cli.Data, []string{"tx/0 offset 0: ", "is not index:value", `"streamsvm doctor `}},
 	{"wrong name of the label", "train --topics tx --label fraud --until-end", cli.Data, []string{"no field fraud", "name it with --label", "is_fraud (false, true)"}},
 	{"a label in some records only", "train --topics some --label is_fraud --until-end", cli.OK, []string{"200 records consumed = 100 learned + 100 without a label + 0 sampled out"}},

@@ -290,6 +290,12 @@ func (p *Program) Flags(c *Command) *Flags {
 	return f
 }
 
+// elsewhere are flags as other programs call them, and what they are called here.
+var elsewhere = map[string]string{
+	"http": "listen", "http-addr": "listen", "addr": "listen", "bind": "listen", "port": "listen", "dead-letters": "dlq",
+	"bootstrap-server": "brokers", "bootstrap-servers": "brokers", "output-topic": "predictions-topic",
+}
+
 func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio) error {
 	crash.Command(c.Name, false)
 	f := p.Flags(c)
@@ -298,7 +304,11 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 			if advice := p.removed(c.Name, unknown.GetSpecifiedName()); advice != "" {
 				return Failf(Usage, "%s: flag --%s has been removed: %s", c.Name, unknown.GetSpecifiedName(), advice)
 			}
-			if n := spell.Nearest(unknown.GetSpecifiedName(), append(f.names(), notSettings...)); n != "" {
+			n := elsewhere[unknown.GetSpecifiedName()]
+			if n == "" || f.Lookup(n) == nil {
+				n = spell.Nearest(unknown.GetSpecifiedName(), append(f.names(), notSettings...))
+			}
+			if n != "" {
 				return Failf(Usage, "%s: %w; did you mean --%s?", c.Name, err, n)
 			}
 		}
