@@ -78,6 +78,12 @@ func TestOnline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := trainer.Resume(o, nil, nil); !errors.As(err, &state) {
+		t.Errorf("no snapshot: %v", err)
+	}
+	if err := new(trainer.Online).Finish(t.Context()); err == nil {
+		t.Error("an Online that was not started is finished")
+	}
 	o.Seed = 2
 	if _, err := trainer.Resume(o, nil, snap); !errors.As(err, &state) {
 		t.Errorf("another seed: %v", err)

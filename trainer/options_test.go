@@ -122,6 +122,13 @@ func TestStreamsThatAreNotWhatTheySeem(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+	open := func(context.Context, stream.Offsets) (stream.Source, error) { return nil, nil }
+	for field, j := range map[string]Job{"Open": {Open: open}, "Kafka": {Open: open, Tolerance: TolerateAll, DeadLetters: ".dlq"}} {
+		var bad *OptionError
+		if _, err := Run(t.Context(), j); !errors.As(err, &bad) || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
 	examples := []stream.Example{{X: stream.Vec{Val: []float32{1}}, Y: 1, Labelled: true}}
 	if _, err := Fit(t.Context(), examples, Options{Learner: "sbp"}); !errors.As(err, &one) {
 		t.Errorf("Fit: %v", err)
