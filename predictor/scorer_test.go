@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -258,7 +259,7 @@ func TestScorerErrors(t *testing.T) {
 	if text := string(p.AppendJSON(nil, nil)); err != nil || !strings.Contains(text, `"label":true}`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	for _, o := range []predictor.ScorerOptions{{}, {File: path, Models: &list{}}, {File: path + "x"}} {
+	for _, o := range []predictor.ScorerOptions{{}, {File: path, Models: &list{}}, {File: path + "x"}, {File: path, Threshold: 1.1}, {File: path, Threshold: math.NaN()}} {
 		if _, err := predictor.Open(t.Context(), o); err == nil {
 			t.Errorf("%+v is opened", o)
 		}
