@@ -252,7 +252,8 @@ func (s *Scorer) Inputs() (codec.Inputs, error) {
 func (s *Scorer) Score(record []byte) (Prediction, error) { return s.one(record, Batch{}) }
 
 // ScoreMap scores a record given as a map, whatever the codec: the fields of an event,
-// features by name, or "x" with a vector. Values are encoded as by encoding/json.
+// features by name, or "x" with a vector. Values are encoded as by encoding/json; the
+// error about one that cannot be is a *stream.FieldError.
 func (s *Scorer) ScoreMap(fields map[string]any) (Prediction, error) {
 	s, err := s.Pin()
 	if err != nil {
