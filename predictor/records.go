@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -238,9 +239,29 @@ func (r *records) index(y float64) int {
 
 // row encodes a record given as a map, in JSON.
 func (r *records) row(fields map[string]any) ([]byte, error) {
+	record, err := r.asJSON(fields)
+	if err == nil {
+		return record, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) { // encoding/json does not say which one it is
+		if _, why := json.Marshal(fields[name]); why != nil {
+			reason := stream.ReasonType
+			if _, ok := errors.AsType[*json.UnsupportedValueError](why); ok {
+				reason = stream.ReasonNotFinite
+			}
+			return nil, &stream.FieldError{Stage: stream.StageFeature, Reason: reason, Field: name, Err: why}
+		}
+	}
+	return nil, err
+}
+
+func (r *records) asJSON(fields map[string]any) ([]byte, error) {
 	in, err := r.inputs()
 	if err != nil {
 		return nil, err
+	}
+	if fields == nil {
+		fields = map[string]any{}
 	}
 	if _, ok := fields["x"]; ok || in.Events || len(in.Fields) == 0 {
 		return json.Marshal(fields)

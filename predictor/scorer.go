@@ -3,6 +3,7 @@ package predictor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -72,7 +73,9 @@ var ErrNoProbability = errors.New("the model has no probabilities, which a thres
 // Open returns a Scorer for the model in a file, or one that follows Models until
 // Close is called or ctx ends. In the latter case it waits for the first version.
 func Open(ctx context.Context, o ScorerOptions) (*Scorer, error) {
-	switch {
+	switch err := o.check(); {
+	case err != nil:
+		return nil, err
 	case (o.File == "") == (o.Models == nil):
 		return nil, errors.New("predictor: want a File or Models, one of them")
 	case o.File != "":
@@ -106,12 +109,23 @@ func Open(ctx context.Context, o ScorerOptions) (*Scorer, error) {
 // method Current of a Live; if it returns nil, there is none yet. NewScorer ignores
 // File, Models and Follow. It fails if records cannot be read for the current version.
 func NewScorer(current func() *Version, o ScorerOptions) (*Scorer, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	s := newScorer(current, o)
 	if current() == nil {
 		return s, nil
 	}
 	_, err := s.Pin()
 	return s, err
+}
+
+// check is made before anything is opened.
+func (o *ScorerOptions) check() error {
+	if !(o.Threshold >= 0 && o.Threshold <= 1) {
+		return fmt.Errorf("predictor: Threshold is %v, want it in (0,1], or 0 for none", o.Threshold)
+	}
+	return nil
 }
 
 func newScorer(current func() *Version, o ScorerOptions) *Scorer {
@@ -238,7 +252,8 @@ func (s *Scorer) Inputs() (codec.Inputs, error) {
 func (s *Scorer) Score(record []byte) (Prediction, error) { return s.one(record, Batch{}) }
 
 // ScoreMap scores a record given as a map, whatever the codec: the fields of an event,
-// features by name, or "x" with a vector. Values are encoded as by encoding/json.
+// features by name, or "x" with a vector. Values are encoded as by encoding/json; the
+// error about one that cannot be is a *stream.FieldError.
 func (s *Scorer) ScoreMap(fields map[string]any) (Prediction, error) {
 	s, err := s.Pin()
 	if err != nil {

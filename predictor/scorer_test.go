@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,14 +252,21 @@ func TestScorerErrors(t *testing.T) {
 			t.Errorf("%q: %+v, %v, want %q", record, p, err, want)
 		}
 	}
-	if _, err := s.ScoreMap(map[string]any{"amount": func() {}}); err == nil {
-		t.Error("a function is scored")
+	for _, v := range []any{func() {}, math.NaN(), []float64{math.Inf(1)}} {
+		var field *stream.FieldError
+		if _, err := s.ScoreMap(map[string]any{"amount": v, "country": "BR"}); !errors.As(err, &field) || field.Field != "amount" {
+			t.Errorf("%T: %v", v, err)
+		}
+	}
+	none, err := s.ScoreMap(nil)
+	if empty, err2 := s.ScoreMap(map[string]any{}); err != nil || err2 != nil || none.Score != empty.Score {
+		t.Errorf("no map: %+v, %v; an empty one: %+v, %v", none, err, empty, err2)
 	}
 	p, err := s.Score([]byte(`{"id":"a","amount":120,"country":"BR","hour":3}`))
 	if text := string(p.AppendJSON(nil, nil)); err != nil || !strings.Contains(text, `"label":true}`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	for _, o := range []predictor.ScorerOptions{{}, {File: path, Models: &list{}}, {File: path + "x"}} {
+	for _, o := range []predictor.ScorerOptions{{}, {File: path, Models: &list{}}, {File: path + "x"}, {File: path, Threshold: 1.1}, {File: path, Threshold: math.NaN()}} {
 		if _, err := predictor.Open(t.Context(), o); err == nil {
 			t.Errorf("%+v is opened", o)
 		}

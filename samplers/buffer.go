@@ -123,8 +123,12 @@ type Draw struct {
 	Unlabelled []*stream.Example
 }
 
-// Last returns the slots that Join takes, and for each the example that stays there.
+// Last returns the slots that Join takes, and for each the example that stays there;
+// none if there is no sample.
 func (d *Draw) Last() (slots []int, xs []*stream.Example) {
+	if d.Slots == nil {
+		return nil, nil
+	}
 	at := make(map[int]int, len(d.Join))
 	for i, x := range d.Join {
 		slot := d.Slots[i]

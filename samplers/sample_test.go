@@ -190,7 +190,11 @@ func TestDrawLasts(t *testing.T) {
 			continue
 		}
 		first := seq - uint64(len(b.Pending())) + 1
-		join := b.Take().Join
+		d := b.Take()
+		if slots, xs := d.Last(); slots != nil || xs != nil {
+			t.Fatalf("slots %v without a sample", slots)
+		}
+		join := d.Join
 		for i, x := range slices.Concat(join, b.Take().Join) {
 			if x.Seq != first+uint64(i) {
 				t.Fatalf("example %d in place of %d", x.Seq, first+uint64(i))

@@ -32,7 +32,7 @@ type Job struct {
 	// labels; with one, an empty Merge is MergeOrdered.
 	Kafka kafkaio.SourceOptions
 	// Open, if not nil, opens another stream instead, at the given offsets; nil
-	// offsets mean its beginning.
+	// offsets mean its beginning. With DeadLetters, Kafka.Topics lists its topics.
 	Open func(ctx context.Context, from stream.Offsets) (stream.Source, error)
 	// Decoder decodes the records; nil is JSON.
 	Decoder stream.Decoder
@@ -277,6 +277,9 @@ func (r *run) prepare() error {
 	if r.Open == nil && len(r.Kafka.Topics) == 0 {
 		return &OptionError{"Kafka", "", errors.New("no topic is given")}
 	}
+	if r.Open != nil && len(r.Kafka.Topics) == 0 && r.keepsDead() {
+		return &OptionError{"Kafka", "", errors.New("Topics must list the topics of the stream that Open opens: dead letters go to topics named after them")}
+	}
 	if r.Open == nil && r.Join.Topic != "" && slices.Contains(r.Kafka.Topics, r.Join.Topic) {
 		return &OptionError{"Join", "", fmt.Errorf("%s is a topic of examples: leave it out", r.Join.Topic)}
 	}
@@ -399,7 +402,9 @@ func (r *run) openSource(ctx context.Context) (err error) {
 		from = r.snap.Header.Offsets
 	}
 	if r.Open != nil {
-		r.run.Source, err = r.Open(ctx, from)
+		if r.run.Source, err = r.Open(ctx, from); err == nil && r.run.Source == nil {
+			err = &OptionError{"Open", "", errors.New("it has returned no source")}
+		}
 	} else {
 		r.run.Source, err = r.openTopics(ctx, from)
 	}
@@ -409,9 +414,14 @@ func (r *run) openSource(ctx context.Context) (err error) {
 	return err
 }
 
+// keepsDead reports whether there can be dead letters.
+func (r *run) keepsDead() bool {
+	return r.DeadLetters != "" && r.Tolerance != TolerateNone && r.Tolerance != ""
+}
+
 // openDeadLetters opens the dead-letter topics.
 func (r *run) openDeadLetters(ctx context.Context) error {
-	if r.DeadLetters == "" || r.run.Tolerance == engine.TolerateNone || r.run.Tolerance == "" {
+	if !r.keepsDead() {
 		return nil
 	}
 	o := deadletter.Options{

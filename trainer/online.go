@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
@@ -18,6 +19,8 @@ type Online struct {
 
 	next int64
 }
+
+var errNotStarted = errors.New("trainer: an Online comes from Start or Resume")
 
 // Start returns an Online that has not seen any example. dec is the decoder of the
 // examples, which describes the data; it may be nil. The error is an *OptionError.
@@ -36,6 +39,9 @@ func Resume(o Options, dec stream.Decoder, snap *checkpoint.Snapshot) (*Online, 
 	if err != nil {
 		return nil, err
 	}
+	if snap == nil {
+		return nil, &StateError{errors.New("there is no snapshot")}
+	}
 	l.next = int64(snap.Header.Examples)
 	if err := restore(l.e, snap); err != nil {
 		return nil, err
@@ -48,6 +54,9 @@ func Resume(o Options, dec stream.Decoder, snap *checkpoint.Snapshot) (*Online, 
 // is an error, a *stream.RecordError whose Offset counts all examples so far; Learn may
 // then be called with the examples after it. Other errors are final, except ctx.Err().
 func (l *Online) Learn(ctx context.Context, examples []stream.Example) (int, error) {
+	if l.e == nil {
+		return 0, errNotStarted
+	}
 	items := make([]engine.Item, 1)
 	for i := range examples {
 		items[0] = engine.Item{Partition: l.From, Offset: l.next, Example: examples[i]}
@@ -65,9 +74,17 @@ func (l *Online) Learn(ctx context.Context, examples []stream.Example) (int, err
 // Finish completes the optimisation, as at the end of a stream. Learn may still be
 // called afterwards. Examples whose labels are all equal are an error, a
 // *stream.OneLabelError, and leave the state unchanged.
-func (l *Online) Finish(ctx context.Context) error { return l.e.Finish(ctx) }
+func (l *Online) Finish(ctx context.Context) error {
+	if l.e == nil {
+		return errNotStarted
+	}
+	return l.e.Finish(ctx)
+}
 
 // Snapshot returns a copy of the state.
 func (l *Online) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
+	if l.e == nil {
+		return nil, errNotStarted
+	}
 	return l.e.Snapshot(ctx)
 }

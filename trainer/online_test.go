@@ -52,10 +52,23 @@ func TestOnline(t *testing.T) {
 	if got, err := l.Hash(); err != nil || got != want {
 		t.Errorf("state hash %016x, Fit has %016x: %v", got, want, err)
 	}
-	bad := stream.Example{X: stream.Vec{Val: []float32{1, float32(math.Inf(1))}}, Y: 1, Labelled: true}
+	inf, ok := float32(math.Inf(1)), stream.Vec{Val: []float32{1, 2}}
 	var refused *stream.RecordError
-	if n, err := l.Learn(t.Context(), []stream.Example{all[0], bad, all[1]}); n != 1 || !errors.As(err, &refused) || refused.Offset != 1201 {
-		t.Errorf("%d learned: %v", n, err)
+	for i, bad := range []stream.Example{
+		{X: stream.Vec{Val: []float32{1, inf}}},
+		{X: ok, Represents: -1},
+		{X: ok, Represents: inf},
+		{X: ok, Represents: inf - inf},
+		{X: stream.Vec{Idx: []int32{1, 0}, Val: ok.Val}},
+		{X: stream.Vec{Idx: []int32{1, 1}, Val: ok.Val}},
+		{X: stream.Vec{Idx: []int32{-1, 0}, Val: ok.Val}},
+		{X: stream.Vec{Idx: []int32{0}, Val: ok.Val}},
+		{X: stream.Vec{Idx: []int32{0, 1, 2}, Val: ok.Val}},
+	} {
+		bad.Y, bad.Labelled = 1, true
+		if n, err := l.Learn(t.Context(), []stream.Example{all[0], bad, all[1]}); n != 1 || !errors.As(err, &refused) || refused.Offset != int64(1201+2*i) {
+			t.Errorf("%+v: %d learned: %v", bad, n, err)
+		}
 	}
 	if n, err := l.Learn(t.Context(), all[1:2]); n != 1 || err != nil {
 		t.Error(n, err)
@@ -64,6 +77,12 @@ func TestOnline(t *testing.T) {
 	snap, err := l.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := trainer.Resume(o, nil, nil); !errors.As(err, &state) {
+		t.Errorf("no snapshot: %v", err)
+	}
+	if err := new(trainer.Online).Finish(t.Context()); err == nil {
+		t.Error("an Online that was not started is finished")
 	}
 	o.Seed = 2
 	if _, err := trainer.Resume(o, nil, snap); !errors.As(err, &state) {

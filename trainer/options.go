@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -48,7 +49,8 @@ type Options struct {
 	// a list such as "fraud=10,ok=1", 1 for labels not listed, or with two labels
 	// "fn=10,fp=1". Subscribers then predict the label with the least expected cost.
 	Costs string
-	// HashDim, if positive, hashes all features into HashDim features.
+	// HashDim, if positive, hashes all features into HashDim features, at most
+	// math.MaxInt32.
 	HashDim int
 	// Warmup is the number of first examples used for scaling and tuning before
 	// learning begins; 0 is 4000 with tuning, else 1000 with scaling. They are
@@ -244,13 +246,19 @@ func (o Options) config() (cfg engine.Config, err error) {
 	for _, f := range []struct {
 		field string
 		n     int
-	}{{"HashDim", o.HashDim}, {"Span", o.Span}, {"Warmup", o.Warmup}, {"Window", o.Window}, {"MaxClasses", o.MaxClasses}} {
+	}{{"HashDim", o.HashDim}, {"Span", o.Span}, {"Warmup", o.Warmup}, {"Window", o.Window}, {"MaxClasses", o.MaxClasses}, {"VersionEvery", o.VersionEvery}} {
 		if f.n < 0 {
 			bad(f.field, "", fmt.Errorf("%d is negative", f.n))
 		}
 	}
-	if o.MaxClasses > algos.MaxClasses {
-		bad("MaxClasses", "", fmt.Errorf("%d, want at most %d", o.MaxClasses, algos.MaxClasses))
+	if o.HashDim > math.MaxInt32 {
+		bad("HashDim", "", fmt.Errorf("%d, want at most %d", o.HashDim, math.MaxInt32))
+	}
+	if o.MaxClasses > 0 && o.MaxClasses < 3 || o.MaxClasses > algos.MaxClasses {
+		bad("MaxClasses", "", fmt.Errorf("%d, want 3 to %d", o.MaxClasses, algos.MaxClasses))
+	}
+	if why := engine.Join(o.Join).Validate(); why != nil {
+		bad("Join", "", why)
 	}
 	if o.Delay < 0 || o.Delay > MaxJoinWindow {
 		bad("Delay", "", fmt.Errorf("%d, want 0 to %d", o.Delay, MaxJoinWindow))

@@ -43,6 +43,14 @@ func TestMisspelt(t *testing.T) {
 			t.Errorf("%v does not mention %s", err, want)
 		}
 	}
+	for field, o := range map[string]Options{
+		"HashDim": {HashDim: 1 << 31}, "MaxClasses": {MaxClasses: 2}, "VersionEvery": {VersionEvery: -1}, "Join": {Join: Join{Topic: "labels"}},
+	} {
+		var bad *OptionError
+		if err := o.Validate(); !errors.As(err, &bad) || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
 	read := false
 	_, err = Run(t.Context(), Job{Options: o, Open: func(context.Context, stream.Offsets) (stream.Source, error) {
 		read = true
@@ -119,6 +127,13 @@ func TestStreamsThatAreNotWhatTheySeem(t *testing.T) {
 	for field, j := range map[string]Job{"MaxDead": {MaxDead: 1.5}, "Tombstones": {Tombstones: "bury"}} {
 		var bad *OptionError
 		if _, err := run(j, good...); !errors.As(err, &bad) || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	open := func(context.Context, stream.Offsets) (stream.Source, error) { return nil, nil }
+	for field, j := range map[string]Job{"Open": {Open: open}, "Kafka": {Open: open, Tolerance: TolerateAll, DeadLetters: ".dlq"}} {
+		var bad *OptionError
+		if _, err := Run(t.Context(), j); !errors.As(err, &bad) || bad.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

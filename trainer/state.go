@@ -23,7 +23,7 @@ type Counts struct {
 	Dead                 uint64 // records that could not be used
 	Tombstones           uint64 // records without a value that were skipped, see Job.Tombstones
 	Joined, Late         uint64 // labels of Join.Topic that were used, and that were not
-	Pending              uint64 // waiting for the end of the warm-up or for their label, or labels waiting for their example
+	Pending              uint64 // waiting for the end of the warm-up, for their label or to be learned from, or labels waiting for their example
 }
 
 // Counts returns the numbers of records so far, by outcome.

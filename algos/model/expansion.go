@@ -30,7 +30,7 @@ type Kernel struct {
 // coef has an element for each point. Both are copied, without points whose
 // coefficient is 0. Kernel values are computed in single precision, sums in double
 // precision. NewExpansion returns an error for numbers that are not finite, features
-// of 10¹⁸ or more, and indices that do not increase.
+// of 10¹⁸ or more, and indices that do not increase or have no value each.
 func NewExpansion(k Kernel, points []stream.Vec, coef []float64, offset float64) (algos.Model, error) {
 	f, err := k.function()
 	if err != nil {
@@ -42,14 +42,16 @@ func NewExpansion(k Kernel, points []stream.Vec, coef []float64, offset float64)
 	if offset-offset != 0 {
 		return nil, fmt.Errorf("model: offset %g", offset)
 	}
-	basis := kernel.New(f)
-	if kernel.SparsePays(points) {
-		basis = kernel.NewSparse(f)
-	}
 	for j, x := range points {
 		if !valid(x) || coef[j]-coef[j] != 0 {
 			return nil, fmt.Errorf("model: point %d with coefficient %g has numbers that cannot be used", j, coef[j])
 		}
+	}
+	basis := kernel.New(f)
+	if kernel.SparsePays(points) {
+		basis = kernel.NewSparse(f)
+	}
+	for _, x := range points {
 		basis.Append(x)
 	}
 	return expansion.New(basis, coef, offset), nil

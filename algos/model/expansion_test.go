@@ -64,6 +64,7 @@ func TestExpansionRefuses(t *testing.T) {
 		{rbf, stream.Vec{}, []float64{1}, nan},
 		{rbf, stream.Vec{Val: []float32{2e18}}, []float64{1}, 0},
 		{rbf, stream.Vec{Idx: []int32{0}}, []float64{1}, 0},
+		{rbf, stream.Vec{Idx: []int32{0}, Val: []float32{1, 2}}, []float64{1}, 0},
 		{rbf, stream.Vec{Idx: []int32{1, 1}, Val: []float32{1, 1}}, []float64{1}, 0},
 		{rbf, stream.Vec{Idx: []int32{-1}, Val: []float32{1}}, []float64{1}, 0},
 	} {

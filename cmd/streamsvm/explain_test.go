@@ -95,10 +95,12 @@ func TestExplain(t *testing.T) {
 	}
 	// The model of the last case, over HTTP.
 	srv := newService(t, model, 0)
-	code, answer := post(t, srv.URL+"/predict?explain=2", `[{"amount":90,"country":"BR","hour":3}]`)
-	var rows struct{ Predictions []explanation }
-	if err := json.Unmarshal([]byte(answer), &rows); err != nil || code != 200 || len(rows.Predictions) != 1 || len(rows.Predictions[0].Contributions) != 2 {
-		t.Errorf("%d %s", code, answer)
+	for query, want := range map[string]int{"explain=2": 2, "explain": 3} {
+		code, answer := post(t, srv.URL+"/predict?"+query, `[{"amount":90,"country":"BR","hour":3}]`)
+		var rows struct{ Predictions []explanation }
+		if err := json.Unmarshal([]byte(answer), &rows); err != nil || code != 200 || len(rows.Predictions) != 1 || len(rows.Predictions[0].Contributions) != want {
+			t.Errorf("%s: %d %s", query, code, answer)
+		}
 	}
 	for _, tt := range []struct {
 		query, body string

@@ -368,7 +368,7 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 // optionFlags are the flags for fields of trainer.Options and trainer.Job.
 var optionFlags = map[string]string{
 	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale",
-	"HashDim": "hash-dim", "ClassWeight": "class-weight", "Costs": "cost", "Warmup": "warmup", "Window": "window", "MaxClasses": "max-classes", "Gate": "gate", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
+	"HashDim": "hash-dim", "ClassWeight": "class-weight", "Costs": "cost", "Warmup": "warmup", "Window": "window", "MaxClasses": "max-classes", "Gate": "gate", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay", "VersionEvery": "publish-every",
 }
 
 // optionErrors lists the errors of the trainer about its options in err.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	_ "net/http/pprof"
@@ -38,14 +39,18 @@ type server struct {
 	// waiting, if not nil, says what the service waits for before its work is
 	// useful to others, or "". It is set before start.
 	waiting func() string
-	limits  *admit.Limits
-	m       *metrics.HTTP
-	srv     *http.Server
-	addr    string
+	// drain is how long stop lets requests finish. It is set before start; the default
+	// is enough for pages.
+	drain  time.Duration
+	limits *admit.Limits
+	m      *metrics.HTTP
+	srv    *http.Server
+	addr   string
+	log    *slog.Logger
 }
 
 func newServer(reg *prometheus.Registry) *server {
-	s := &server{mux: http.NewServeMux(), panics: newPanics(reg)}
+	s := &server{mux: http.NewServeMux(), panics: newPanics(reg), drain: 5 * time.Second}
 	s.m = metrics.NewHTTP(reg, admit.Reasons(), func() int64 { return s.limits.Held() })
 	s.bound(admit.Options{})
 	s.mux.Handle("GET /metrics", promhttp.HandlerFor(metrics.Gatherer(reg), promhttp.HandlerOpts{}))
@@ -111,7 +116,7 @@ func (s *server) start(c *cli.Call, addr string) error {
 	if err != nil {
 		return cli.Fail(cli.Unavailable, err)
 	}
-	s.addr = l.Addr().String()
+	s.addr, s.log = l.Addr().String(), c.Log
 	c.Log.Info("listening", "addr", s.addr)
 	s.srv = s.limits.Server(&guard{s.mux, c.Log, s.panics})
 	crash.Go(func() {
@@ -122,15 +127,16 @@ func (s *server) start(c *cli.Call, addr string) error {
 	return nil
 }
 
-// stop lets current requests finish, for up to 5 s.
+// stop lets current requests finish, for up to s.drain.
 func (s *server) stop() {
 	s.ready.Store(false)
 	if s.srv == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
 	defer cancel()
 	if s.srv.Shutdown(ctx) != nil {
+		s.log.Warn("requests are cut off: they have not ended in time", "after", s.drain)
 		_ = s.srv.Close()
 	}
 }

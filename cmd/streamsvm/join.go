@@ -49,7 +49,11 @@ func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
 	case o.window < 1 || o.window > trainer.MaxJoinWindow:
 		return trainer.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, trainer.MaxJoinWindow))
 	}
-	return trainer.Join{Topic: o.topic, Window: o.window, By: o.by, Field: o.field, Missing: o.missing}, nil
+	j := trainer.Join{Topic: o.topic, Window: o.window, By: o.by, Field: o.field, Missing: o.missing}
+	if err := engine.Join(j).Validate(); err != nil {
+		return trainer.Join{}, c.Bad("join", err)
+	}
+	return j, nil
 }
 
 // printJoin prints how many labels from a separate topic were used, and how many not.

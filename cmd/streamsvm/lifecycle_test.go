@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -190,5 +191,36 @@ func TestListenIsLoopback(t *testing.T) {
 	defer s.stop()
 	if host, _, err := net.SplitHostPort(s.addr); err != nil || !net.ParseIP(host).IsLoopback() {
 		t.Errorf("it listens on %s, %v", s.addr, err)
+	}
+}
+
+// TestStopCutsOff: requests may finish, but not forever.
+func TestStopCutsOff(t *testing.T) {
+	for hang, cut := range map[time.Duration]bool{100 * time.Millisecond: false, time.Hour: true} {
+		s, log, begun := newServer(metrics.NewRegistry(version.String)), &buffer{}, make(chan struct{})
+		s.drain = time.Second
+		s.mux.HandleFunc("GET /hang", func(_ http.ResponseWriter, r *http.Request) {
+			close(begun)
+			select {
+			case <-time.After(hang):
+			case <-r.Context().Done():
+			}
+		})
+		if err := s.start(&cli.Call{Log: slog.New(slog.NewTextHandler(log, nil))}, ":0"); err != nil {
+			t.Fatal(err)
+		}
+		answered := make(chan error, 1)
+		go func() {
+			resp, err := http.Get("http://" + s.addr + "/hang")
+			if err == nil {
+				resp.Body.Close()
+			}
+			answered <- err
+		}()
+		<-begun
+		s.stop()
+		if err := <-answered; (err != nil) != cut || strings.Contains(log.String(), "cut off") != cut {
+			t.Errorf("a request of %v: %v, %s", hang, err, log)
+		}
 	}
 }

@@ -187,6 +187,7 @@ func (p *predict) serve(ctx context.Context) error {
 	metrics.RegisterFields(reg, decoder)
 	p.page.Begin(version.String, p.what(), decoder)
 	srv := newServer(reg)
+	srv.drain = 25 * time.Second // Kubernetes kills after 30 s by default
 	defer srv.stop()
 	err := p.check()
 	if err != nil {

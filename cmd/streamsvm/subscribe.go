@@ -49,12 +49,8 @@ func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) 
 	if err != nil {
 		return nil, err
 	}
-	name := o.name
-	if o.alias != "" && name != "" {
-		name = modeltopic.AliasName(name, o.alias)
-	}
 	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{
-		Config: cfg, Topic: o.topic, Model: name, Alias: o.alias, TrustedKeys: keys, TopicWait: o.wait,
+		Config: cfg, Topic: o.topic, Model: o.name, Alias: o.alias, TrustedKeys: keys, TopicWait: o.wait,
 	})
 	return sub, o.failed(err)
 }

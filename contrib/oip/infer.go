@@ -5,11 +5,13 @@
 package oip
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
+	"reflect"
 	"slices"
 	"sort"
 	"strconv"
@@ -110,6 +112,31 @@ func (*counted) UnmarshalJSON(data []byte) error {
 	})
 }
 
+// unmarshal is json.Unmarshal with errors in terms of the protocol.
+func unmarshal(body []byte, v any) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return errors.New("the request is empty")
+	}
+	err := json.Unmarshal(body, v)
+	bad, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return err
+	case bad.Field == "":
+		return errors.New("the request is not an object")
+	}
+	want := "an integer"
+	switch bad.Type.Kind() {
+	case reflect.Struct:
+		want = "an object"
+	case reflect.Slice:
+		want = "a list"
+	case reflect.String:
+		want = "a string"
+	}
+	return fmt.Errorf("%s: want %s, not %s", bad.Field, want, bad.Value)
+}
+
 // Read reads a request of at most maxRows rows for the model m.
 func (q *Infer) Read(m *Model, body []byte, maxRows int) error {
 	q.Clear()
@@ -118,11 +145,11 @@ func (q *Infer) Read(m *Model, body []byte, maxRows int) error {
 			Inputs  counted `json:"inputs"`
 			Outputs counted `json:"outputs"`
 		}
-		if err := json.Unmarshal(body, &lists); err != nil {
+		if err := unmarshal(body, &lists); err != nil {
 			return err
 		}
 	}
-	if err := json.Unmarshal(body, &q.req); err != nil {
+	if err := unmarshal(body, &q.req); err != nil {
 		return err
 	}
 	if err := q.readOutputs(m); err != nil {

@@ -69,6 +69,13 @@ func TestRows(t *testing.T) {
 		`{"inputs":[{"name":"x","shape":[2,2],"datatype":"FP64","data":[1,2,3]}]}`:                                                            "fewer values",
 		`{"inputs":[{"name":"x","shape":[2,2],"datatype":"FP64","data":3}]}`:                                                                  "not a list",
 		`{"inputs":[{"name":"x","shape":[1,1],"datatype":"FP64","data":[1]}],"outputs":[{"name":"label","parameters":{"classification":2}}]}`: "classification is not supported",
+		" ":                            "the request is empty",
+		"[]":                           "the request is not an object",
+		`{"inputs":{}}`:                "inputs: want a list, not object",
+		`{"inputs":[3]}`:               "inputs: want an object, not number",
+		`{"id":3,"inputs":[]}`:         "id: want a string, not number",
+		`{"inputs":[{"shape":[1.5]}]}`: "inputs.shape: want an integer, not number 1.5",
+		"[" + strings.Repeat(" ", 3*maxTensors) + "]": "the request is not an object",
 	} {
 		if err := q.Read(named, []byte(body), 10); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", body, err, want)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -201,7 +202,11 @@ func (p *service) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 		return nil
 	}
 	fields, err := fieldCheck(r.URL.Query())
-	explain, bad := strconv.Atoi(cmp.Or(r.URL.Query().Get("explain"), "0"))
+	most := "0"
+	if r.URL.Query().Has("explain") { // a bare one asks for all
+		most = strconv.Itoa(math.MaxInt32)
+	}
+	explain, bad := strconv.Atoi(cmp.Or(r.URL.Query().Get("explain"), most))
 	if err == nil && (bad != nil || explain < 0) {
 		err = fmt.Errorf("explain is %q, want a number from 0 on", r.URL.Query().Get("explain"))
 	}

@@ -196,6 +196,9 @@ func (d *Queue) Send(ctx context.Context, rec *stream.Record, why *stream.Record
 		}
 	}
 	to := d.topics[rec.Topic+d.opt.Suffix]
+	if to == nil { // a source of the caller's own may deliver anything
+		return fmt.Errorf("dead letters: a record of topic %q, which is not among the topics %q", rec.Topic, d.opt.Topics)
+	}
 	out := New(rec, why, d.opt.Suffix, time.Now(), to.limit)
 	out.Key, out.Value = bytes.Clone(out.Key), bytes.Clone(out.Value) // the caller's
 	for i := range out.Headers {

@@ -86,6 +86,9 @@ func TestOrderOfAnotherRun(t *testing.T) {
 		}
 		defer q.Close()
 		first := q.Mark()
+		if r, why := bad("other", 0, 0); q.Send(t.Context(), r, why) == nil {
+			t.Error("a letter about a record of another topic was accepted")
+		}
 		for _, s := range sends {
 			r, why := bad(topic, int32(s[0]), s[1])
 			if err := q.Send(t.Context(), r, why); err != nil {

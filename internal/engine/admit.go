@@ -50,8 +50,8 @@ func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits,
 
 // Admit sets it.Err if the example is well formed but does not fit the stream, the
 // task or the learner: dense examples must agree on their dimension, numbers must
-// be finite and below algos.TooLarge, labels must fit the task, and features must
-// be within the learner's limits. Records must be admitted in order; Consume does so
+// be finite and below algos.TooLarge, indices must increase, labels must fit the
+// task, and features must be within the learner's limits. Records must be admitted in order; Consume does so
 // for its items. A new class gets its number here.
 //
 // This is the only place where an example can be refused. Its record can still
@@ -81,6 +81,18 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 	} else if !x.X.Sparse() && e.admission.dim > 0 && len(x.X.Val) != e.admission.dim {
 		return refuse(stream.StageFeature, stream.ReasonDimension, "x", fmt.Errorf("%d features where the stream has %d", len(x.X.Val), e.admission.dim))
 	}
+	if idx := x.X.Idx; idx != nil { // decoders check this, callers of trainer.Fit need not have
+		if len(idx) != len(x.X.Val) {
+			return refuse(stream.StageFeature, stream.ReasonDimension, "x", fmt.Errorf("%d indices of %d values", len(idx), len(x.X.Val)))
+		}
+		last := int32(-1)
+		for _, j := range idx {
+			if j <= last {
+				return refuse(stream.StageFeature, stream.ReasonOrder, "x", fmt.Errorf("the index %d, want at least %d: they must increase from 0 on", j, last+1))
+			}
+			last = j
+		}
+	}
 	if i, err := e.tooLarge(x.X.Val); err != nil {
 		j := i
 		if x.X.Sparse() {
@@ -108,6 +120,9 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 	}
 	if w := x.Importance(); !(w >= leastWeight && w <= mostWeight) {
 		return refuse(stream.StageLearn, stream.ReasonLimit, "weight", fmt.Errorf("%g is outside [%g,%g]", w, leastWeight, mostWeight))
+	}
+	if n := float64(x.Represents); !(n >= 0) || math.IsInf(n, 1) {
+		return refuse(stream.StageLearn, stream.ReasonLimit, "represents", fmt.Errorf("%g, want a finite number above 0, or 0 for 1", n))
 	}
 	if !e.isLabel(it) {
 		if err := e.admission.accept(&x.X); err != nil {

@@ -216,7 +216,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 			cfg.Warmup = scaleWarmup
 		}
 	}
-	if err := cfg.Join.validate(); err != nil {
+	if err := cfg.Join.Validate(); err != nil {
 		return nil, err
 	}
 	if cfg.ClassWeight == "" {

@@ -229,7 +229,9 @@ func TestFatesAddUp(t *testing.T) {
 		if i%97 != 0 {
 			continue
 		}
-		settle(t, e)
+		if i%2 == 0 {
+			settle(t, e)
+		}
 		c := e.Counts()
 		if sum := c.Learned + c.SampledOut + c.Dead + c.Pending; sum != c.Consumed || c.Consumed != uint64(i+1) {
 			t.Fatalf("after %d records the fates add up to %d: %+v", i+1, sum, c)

@@ -57,7 +57,8 @@ func badKey(by string) bool {
 // Used reports whether labels are joined with examples.
 func (j Join) Used() bool { return j.Topic != "" || j.By != "" }
 
-func (j Join) validate() error {
+// Validate returns an error if j makes no sense.
+func (j Join) Validate() error {
 	switch {
 	case !j.Used() && j.Window != 0:
 		return errors.New("join: a window, but no topic of labels")

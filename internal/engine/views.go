@@ -19,6 +19,7 @@ import (
 // Counts returns the numbers of records so far, by outcome.
 func (e *Engine) Counts() Counts {
 	c := e.counts
+	c.Pending += uint64(len(e.block))
 	if e.join != nil {
 		c.Joined, c.Late = e.join.stats.joined(), e.join.stats.late()
 		c.Pending += uint64(e.join.len()) + e.join.unused

@@ -139,6 +139,9 @@ func Lines(path string, n int) (lines [][]byte, err error) {
 	if path == stdin {
 		return nil, fmt.Errorf("fileio: the header of standard input cannot be read beforehand: name its columns")
 	}
+	if n < 0 {
+		return nil, fmt.Errorf("fileio: %d lines of %s, want 0 or more", n, path)
+	}
 	o := Options{Codec: "csv", limit: codec.MaxValueBytes}
 	ctx := context.Background()
 	d, err := openData(ctx, path, &o)

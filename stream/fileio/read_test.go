@@ -350,6 +350,9 @@ func TestHeaderOfFile(t *testing.T) {
 	if _, err := Header(save(t, "x.csv", "\n")); err == nil {
 		t.Error("an empty file has a header")
 	}
+	if _, err := Lines(path, -1); err == nil {
+		t.Error("-1 lines are read")
+	}
 	if _, err := Header("-"); err == nil {
 		t.Error("standard input has a header")
 	}

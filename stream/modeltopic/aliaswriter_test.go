@@ -89,9 +89,14 @@ func TestPromote(t *testing.T) {
 	publish(t, pub, us[0])
 	follow := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m@champion"})
 	any := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Alias: "champion"})
+	both := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m", Alias: "champion"})
+	if _, err := NewSubscriber(t.Context(), SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m@other", Alias: "champion"}); err == nil {
+		t.Error("a model with two aliases was accepted")
+	}
 	bare := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic})
 	sameUpdate(t, next(t, follow), renamed(us[2], "m@champion", 1))
 	sameUpdate(t, next(t, any), renamed(us[2], "m@champion", 1))
+	sameUpdate(t, next(t, both), renamed(us[2], "m@champion", 1))
 	sameUpdate(t, next(t, bare), us[0]) // though an alias came first
 	if why, at, ok := follow.Promotion(); why != (stream.Promotion{By: "me", Reason: "first"}) || !ok || time.Since(at) > time.Hour {
 		t.Errorf("promoted %v by %+v at %v", ok, why, at)

@@ -19,8 +19,9 @@ type SubscriberOptions struct {
 	kafkaio.Config
 	// Topic is the model topic.
 	Topic string
-	// Model is the name of the model to follow, or MODEL@ALIAS. If it is empty, the first
-	// model in the topic with this Alias is followed, or without Alias the first model.
+	// Model is the name of the model to follow. With an Alias, the version that it stands
+	// for is followed, as with the Model MODEL@ALIAS. If Model is empty, it is the first
+	// model in the topic with this Alias, or without Alias the first model.
 	Model, Alias string
 	// TrustedKeys, if not empty, drops updates that are not signed with one of
 	// them.
@@ -61,6 +62,12 @@ var _ stream.Subscriber = (*Subscriber)(nil)
 // kafkaio.NewSource.
 func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error) {
 	if o.Model != "" {
+		switch _, alias := SplitName(o.Model); {
+		case alias == "" && o.Alias != "":
+			o.Model = AliasName(o.Model, o.Alias)
+		case alias != "" && o.Alias != "" && alias != o.Alias:
+			return nil, fmt.Errorf("kafka subscriber: model %q has another alias than %q", o.Model, o.Alias)
+		}
 		if err := CheckName(o.Model); err != nil {
 			return nil, err
 		}

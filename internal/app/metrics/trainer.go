@@ -86,7 +86,7 @@ var table = append([]metric{
 			put(float64(v.counts.Late), "late")
 		}
 	}},
-	one("records_pending", gauge, "Records that wait for the end of the warm-up, or to be joined.", func(v *view) uint64 { return v.counts.Pending }),
+	one("records_pending", gauge, "Records that wait for the end of the warm-up, to be joined, or to be learned from.", func(v *view) uint64 { return v.counts.Pending }),
 	one("queue_records", gauge, "Records fetched that wait to be learned.", func(v *view) int64 { return v.queued }),
 	{desc("examples_total", "Records that are examples, by whether they have a label.", "labelled"), counter, func(v *view, put put) {
 		put(float64(v.counts.Labelled), "true")
