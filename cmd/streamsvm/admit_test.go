@@ -132,7 +132,7 @@ func TestHeldBack(t *testing.T) {
 			{"/predict", rows(1900), 1 << 20, 408, "arrived too slowly"},
 			{"/predict", rows(1), 2 << 20, 413, "more than 1048576 bytes"},
 			{infer, `{"inputs":[{"name":"amount","shape":[1900],"datatype":"FP64","data":[1` + strings.Repeat(",1", 1899) + `]}]}`, 0, 200, `"outputs":[`},
-			{infer, rows(1900), 0, 400, "cannot unmarshal"},
+			{infer, rows(1900), 0, 400, "not an object"},
 			{infer, `{"inputs":[` + strings.Repeat("{},", 70_000) + `{}]}`, 0, 400, "more than 65536"},
 			{infer, strings.Repeat(" ", 600<<10) + "{}", 0, 413, "take more than the 1048576 bytes"}, // with its copy
 			{"/v2/models/other/infer", rows(1900), 0, 404, "no model"},
