@@ -90,6 +90,16 @@ func TestDoctor(t *testing.T) {
 	must(t, "train", "--brokers", plain[0], "--topics", "cut", "--until-end", "--checkpoint", behind, "--learner", "sbp", "--tune=off", "--warmup", "10", "-q")
 	kafkatest.Produce(t, plain, examples("cut", 60)...)
 	kafkatest.DeleteRecords(t, plain, "cut", 0, 100)
+	kafkatest.Create(t, plain, "changed", 1, nil)
+	schemed := filepath.Join(t.TempDir(), "state")
+	for _, a := range []string{"%d", `{"b":%d}`} {
+		for i := range 60 {
+			kafkatest.Produce(t, plain, stream.Record{Topic: "changed", Value: fmt.Appendf(nil, `{"a":`+a+`,"y":%d}`, i%7, i%2)})
+		}
+		if a == "%d" {
+			must(t, "train", "--brokers", plain[0], "--topics", "changed", "--until-end", "--checkpoint", schemed, "--learner", "sbp", "--tune=off", "--warmup", "10", "-q")
+		}
+	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +133,7 @@ func TestDoctor(t *testing.T) {
 		{"codec", append(at(plain...), "--topics", "text"), "records: none of the first 2 can be read as json: text/0 offset 0: ", "-> streamsvm train --topics text --codec libsvm "},
 		{"retention", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", ""), "topic cut partition 0: retention has overtaken the checkpoint: it continues at offset 60, but the topic begins at 100 now; 40 records are lost", "--on-out-of-range earliest"},
 		{"other settings", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", "", "--set", "c=0.7", "--on-out-of-range", "earliest"), "checkpoint " + behind + ": ", "use the settings that it was written with"},
+		{"schema of the checkpoint", append(at(plain...), "--topics", "changed", "--checkpoint", schemed, "--model-topic", ""), "changed/0 offset 60: feature, a: an object, where the schema has numeric", "--restart finds them anew"},
 		{"checkpoint directory", append(at(plain...), "--checkpoint", filepath.Join(locked, "file")), "is not a directory", ""},
 		{"no permission at all", as("nobody", secret), "topic clicks: user nobody may not even see it", "--add --allow-principal User:nobody --operation Read --topic clicks"},
 		{"no permission to write", as("reader", secret), "topic models: user reader has no permission WRITE, which it needs to publish the model", "--add --allow-principal User:reader --operation Write --topic models"},

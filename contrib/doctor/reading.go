@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -146,7 +147,9 @@ func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec,
 				return nil, err
 			}
 		}
-		out.found, err = d.Decide()
+		if out.found, err = d.Decide(); err == nil && out.found.Schema != "" && r.known[engine.MetaSchema] != "" {
+			out.found = d.Known(r.known[engine.MetaLabels], r.known[engine.MetaSchema])
+		}
 		return d, err
 	}
 	d, err := look()
@@ -251,6 +254,9 @@ func (out *reading) problem(r *recordReport) (text, remedy string) {
 	remedy = "records that can be learned from look like " + plain
 	if 2*out.bad < r.live {
 		remedy = others
+	}
+	if r.known[engine.MetaSchema] != "" {
+		remedy = "the features are those of the checkpoint: --restart finds them anew, and forgets what has been learned"
 	}
 	switch {
 	case out.err != nil && out.codec == "csv":

@@ -59,7 +59,12 @@ func (d *checks) records(ctx context.Context, snap *checkpoint.Snapshot) {
 		d.unavailable("records", err.Error(), "")
 		return
 	}
-	r := &recordReport{checks: d, both: both, fresh: snap == nil}
+	r := &recordReport{checks: d, both: both, fresh: snap == nil, known: map[string]string{}}
+	if snap != nil {
+		for _, kv := range snap.Header.Meta {
+			r.known[kv[0]] = kv[1]
+		}
+	}
 	for i := range both {
 		if d.Labels != "" && both[i].Topic == d.Labels {
 			r.labels = append(r.labels, both[i])
@@ -89,10 +94,11 @@ func (d *checks) records(ctx context.Context, snap *checkpoint.Snapshot) {
 type recordReport struct {
 	*checks
 	recs   []stream.Record
-	whole  bool            // recs holds all records of the topics
-	fresh  bool            // train would begin with recs[0]
-	labels []stream.Record // of the label topic
-	both   []stream.Record // of all topics
+	whole  bool              // recs holds all records of the topics
+	fresh  bool              // train would begin with recs[0]
+	known  map[string]string // what the checkpoint says of the data
+	labels []stream.Record   // of the label topic
+	both   []stream.Record   // of all topics
 
 	values []string // of the records in the most frequent format
 	live   int      // records with a value
