@@ -194,6 +194,7 @@ func kinds() []kindOf {
 			edit: func(recs []stream.Record) []stream.Record {
 				return every(5, func(r *stream.Record) { r.Value = nil })(keyed(recs))
 			}, trains: true, advice: []string{"--tombstones skip"}},
+		{name: "objects in strings", value: func(e *item) string { return strconv.Quote(e.json(e.y0())) }, trains: true},
 		{name: "several partitions, timestamps out of order, --merge ordered", value: (*item).pm, parts: 3, args: []string{"--merge", "ordered"},
 			edit: every(3, func(r *stream.Record) { r.Time = r.Time.Add(-time.Minute) }), trains: true},
 		{name: "every record twice", value: (*item).pm, edit: func(recs []stream.Record) []stream.Record { return append(recs, recs...) }, trains: true},

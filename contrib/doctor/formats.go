@@ -50,7 +50,7 @@ func formatOf(r *stream.Record) format {
 }
 
 func formatOfValue(v []byte) format {
-	text := bytes.TrimSpace(v)
+	text := bytes.TrimPrefix(bytes.TrimSpace(v), []byte("\ufeff"))
 	switch {
 	case len(text) == 0:
 		return formatEmpty
@@ -63,7 +63,7 @@ func formatOfValue(v []byte) format {
 		return formatRegistry
 	case !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0:
 		return formatUnknown
-	case text[0] == '{':
+	case text[0] == '{', bytes.HasPrefix(text, []byte(`"{`)): // an object, or a string with one in it
 		return formatJSON
 	case libsvmLine.Match(text):
 		return formatLibSVM

@@ -140,6 +140,10 @@ func (r *recordReport) run(ctx context.Context) {
 		change["tombstones"] = "skip"
 		notes = append(notes, r.share(tombstones)+" are tombstones (no value), which have to be skipped")
 	}
+	if empty := slices.IndexFunc(r.labels, func(l stream.Record) bool { return l.Value == nil }); empty >= 0 && !r.SkipTombstones {
+		change["tombstones"] = "skip"
+		notes = append(notes, stream.At(&r.labels[empty], errors.New("a label is a tombstone (no value): such have to be skipped")).Error())
+	}
 	main := slices.MaxFunc(slices.Sorted(maps.Keys(byFormat)), func(a, b format) int { return cmp.Compare(byFormat[a], byFormat[b]) })
 	for i := range r.recs {
 		if formats[i] == main {

@@ -83,6 +83,9 @@ func TestTopics(t *testing.T) {
 		{"debezium", "json", "fraud", func(i int) string {
 			return fmt.Sprintf(`{"schema":{"type":"struct"},"payload":{"before":null,"after":{"amount":%.2f,"fraud":%d},"op":"c","ts_ms":1}}`, rng.Float64(), i%2)
 		}, "0,1", 1},
+		{"debezium in a payload", "json", "fraud", func(i int) string {
+			return fmt.Sprintf(`{"payload":{"before":null,"after":{"amount":%.2f,"fraud":%d},"op":"c"}}`, rng.Float64(), i%2)
+		}, "0,1", 1},
 		{"cloudevents", "json", "fraud", func(i int) string {
 			return fmt.Sprintf(`{"specversion":"1.0","id":"%d","data":{"amount":%.2f,"fraud":%d}}`, i, rng.Float64(), i%2)
 		}, "0,1", 1},

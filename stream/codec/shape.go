@@ -94,7 +94,7 @@ func root(found map[string]int) string {
 		return false
 	}
 	for _, p := range []string{"payload.", ""} {
-		if (p == "" || has("schema.")) && found[p+"op"] > 0 && (has(p+"after.") || has(p+"source.")) {
+		if (p == "" || has("schema.") || has(p+"after.")) && found[p+"op"] > 0 && (has(p+"after.") || has(p+"source.")) {
 			return p + "after"
 		}
 	}
