@@ -172,6 +172,7 @@ func (o *copying) produce(ctx context.Context, c *cli.Call) error {
 	prog := startProgress(c, "writing %s to topic %s at %s", strings.Join(c.Args, ", "), o.topic, strings.Join(o.brokers, ","))
 	defer prog.stopped()
 	prog.reads(src, false)
+	defer warnTorn(c, src)
 	return pump(ctx, c, prog, watchAge(ctx, src, cfg, o.topic, c.Log), p, o.topic, limiter(o.topicFlags.rate))
 }
 
@@ -335,4 +336,11 @@ func record(ctx context.Context, c *cli.Call, p *progress, src stream.Source, pa
 	}
 	say(c, "%d records in %s, %d bytes", n, path, size)
 	return nil
+}
+
+// warnTorn warns of recordings that have ended too soon.
+func warnTorn(c *cli.Call, src *fileio.Source) {
+	for _, file := range src.Torn() {
+		c.Log.Warn("the recording ends without a trailer: its writer was interrupted, or is still writing", "file", file)
+	}
 }

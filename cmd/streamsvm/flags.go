@@ -334,7 +334,13 @@ func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
 	if spec, err := registry.Lookup(o.learner); err == nil && opts.Task == "" {
 		opts.Task = spec.Tasks[0]
 	}
-	if o.promote != "" {
+	switch {
+	case o.promote == "" && c.Origin("gate").Source != cli.FromDefault:
+		return opts, c.Bad("gate", errors.New("it needs --promote, and an alias such as champion"))
+	case o.promote != "":
+		if err := modeltopic.CheckAlias(o.promote); err != nil {
+			return opts, c.Bad("promote", err)
+		}
 		opts.Gate = o.gate
 	}
 	opts.Join, err = o.join.config(c)
@@ -346,14 +352,6 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 	opts, err := o.gather(c)
 	if err != nil {
 		errs = append(errs, err)
-	}
-	switch {
-	case o.promote == "" && c.Origin("gate").Source != cli.FromDefault:
-		errs = append(errs, c.Bad("gate", errors.New("it needs --promote, and an alias such as champion")))
-	case o.promote != "":
-		if err := modeltopic.CheckAlias(o.promote); err != nil {
-			errs = append(errs, c.Bad("promote", err))
-		}
 	}
 	for _, bad := range optionErrors(opts.Validate()) {
 		name := optionFlags[bad.Field]

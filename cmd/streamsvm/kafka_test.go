@@ -110,6 +110,16 @@ func TestProduceTrainSubscribePredict(t *testing.T) {
 	if d.Kind != "recording" || d.Records != 4000 || !*d.Finished || *d.Torn {
 		t.Errorf("inspect says %+v of the recording", d)
 	}
+	// Of a part of it, there is a warning.
+	whole, err := os.ReadFile(recording)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := filepath.Join(t.TempDir(), "part.ssr")
+	write(t, part, string(whole[:len(whole)/2]))
+	if _, _, errText := streamsvm(t.Context(), append([]string{"replay", part, "--codec", "libsvm"}, learn...)...); !strings.Contains(errText, "ends without a trailer") {
+		t.Errorf("of a torn recording: %s", errText)
+	}
 	// Starting again finds nothing to do.
 	c.run(args...)
 	if again := newest(t, state); again.StateHash != s.StateHash || again.ModelVersion != s.ModelVersion {

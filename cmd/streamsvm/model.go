@@ -91,6 +91,9 @@ func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
 	if err := badAlias(c, o.alias); err != nil {
 		return err
 	}
+	if o.version == 0 && c.Origin("version").Source != cli.FromDefault {
+		return c.Bad("version", errors.New("0, want 1 or more"))
+	}
 	o.expects = c.Given("expect")
 	o.ofFile = c.Origin("model").Source == cli.FromFlag // a configuration file may have it for predict
 	if verb != "compare" && len(c.Args) > 0 {

@@ -235,10 +235,13 @@ func (p *predict) serve(ctx context.Context) error {
 		err = p.modelled()
 	}
 	if err != nil {
-		if ctx.Err() != nil && p.ended(ctx) == nil {
-			return nil
+		if ctx.Err() == nil || p.ended(ctx) != nil {
+			return err
 		}
-		return err
+		if p.listen == "" && (len(p.topics) == 0 || p.untilEnd) {
+			return cli.Failf(cli.Temporary, "interrupted before there was a model")
+		}
+		return nil
 	}
 	srv.ready.Store(true)
 	v := p.current()

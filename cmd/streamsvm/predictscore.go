@@ -173,6 +173,7 @@ func (p *predict) files(ctx context.Context) error {
 		return cli.Fail(cli.Usage, err)
 	}
 	defer src.Close()
+	defer warnTorn(p.c, src)
 	n := runtime.GOMAXPROCS(0)
 	work, order, spare := make(chan *scoring, n), make(chan *scoring, 2*n), make(chan *scoring, 2*n+2)
 	ctx, cancel := context.WithCancel(ctx)

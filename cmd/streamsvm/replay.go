@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type replay struct {
 	learnFlags
 	codecFlags
 	refuseFlags
+	src                             *fileio.Source // of the examples, while they are read
 	files, test                     []string
 	passes, labelled, delay         int
 	limit, shuffle, checkpointEvery uint64
@@ -115,6 +117,11 @@ func (r *replay) run(ctx context.Context) error {
 		unless(r.checkpoint == "", "; checkpoints in "+r.checkpoint))
 	defer p.stopped()
 	r.prog = p
+	for _, file := range r.test { // before learning takes its time
+		if _, err := os.Stat(file); err != nil && file != "-" {
+			return r.c.Bad("test", err)
+		}
+	}
 	if err := r.prepare(ctx); err != nil {
 		return interrupted(ctx, err)
 	}
@@ -150,6 +157,9 @@ func (r *replay) run(ctx context.Context) error {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
 	}
 	p.done()
+	if r.src != nil {
+		warnTorn(r.c, r.src)
+	}
 	p.shows("testing the model")
 	history.Consumed(p.e, 0)
 	return r.finish(ctx, p.e, history, res, took)
@@ -211,7 +221,11 @@ func (r *replay) prepare(ctx context.Context) error {
 	}
 	job.Tolerance = trainer.Tolerance(r.tolerance)
 	job.Checkpoints = trainer.Checkpoints{Dir: r.checkpoint, Every: r.checkpointEvery, Interval: -1}
-	job.Open = func(_ context.Context, from stream.Offsets) (stream.Source, error) { return r.open(from, r.passes) }
+	job.Open = func(_ context.Context, from stream.Offsets) (src stream.Source, err error) {
+		src, err = r.open(from, r.passes)
+		r.src, _ = src.(*fileio.Source)
+		return src, err
+	}
 	// Standard input can be read only once, but its records may be needed again.
 	again := slices.Contains(r.files, "-") && (job.Discovery != nil || r.labelled >= 0)
 	if r.shuffle != 0 || r.holdout > 0 || again {
@@ -355,6 +369,11 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, history *status.H
 	if p == nil && (len(r.test) > 0 || r.model != "") {
 		return cli.Failf(cli.Data, "there is no model: no example has come")
 	}
+	if r.model != "" {
+		if err := p.Save(r.model); err != nil {
+			return err
+		}
+	}
 	if p != nil && (len(r.test) > 0 || r.holdout > 0) {
 		src := stream.Source(newMemory(r.held, "holdout", 1, nil))
 		decode := r.job.Decoder.Decode
@@ -366,11 +385,6 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, history *status.H
 		defer src.Close()
 		if test, err = score(ctx, p, src, decode, r.job.Tombstones == trainer.TombstonesSkip); err != nil {
 			return fmt.Errorf("test: %w", err)
-		}
-	}
-	if r.model != "" {
-		if err := p.Save(r.model); err != nil {
-			return err
 		}
 	}
 	res, err := newResult(e, p, r.job.Options, took, test)

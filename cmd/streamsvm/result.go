@@ -328,7 +328,7 @@ func (r *result) rows() [][]string {
 	}
 	if t := r.Test; t != nil {
 		if t.MAE != nil {
-			row("test", "MAE %.5g, RMSE %.5g, R2 %.4f on %d examples", float64(*t.MAE), float64(*t.RMSE), float64(*t.R2), t.Examples)
+			row("test", "MAE %s, RMSE %s, R2 %s on %d examples", decimal(*t.MAE), decimal(*t.RMSE), decimal(*t.R2), t.Examples)
 		} else if t.Classes != nil {
 			row("test", "accuracy %s, balanced accuracy %s on %d examples", eval.Percent(t.Accuracy), eval.Percent(t.BalancedAccuracy), t.Examples)
 		} else {

@@ -55,7 +55,8 @@ func TestUsageErrors(t *testing.T) {
 		"--checkpoint s --checkpoint-retain 0", "--checkpoint s --checkpoint-interval -1s", "--listen nowhere", "--listen 8080",
 		"--listen 127.0.0.1:99999", "--shutdown-timeout 0s", "--max-record-bytes -1", "--max-record-bytes 10",
 		"--model-name a/b --model-topic m --checkpoint s", "--model-name= --model-topic m --checkpoint s", "--join a=b", "--join nope --labels-field y", "--labels-topic l")
-	add("replay DATA --learner sbp --tune=off", "--passes 0", "--limit -1", "--labelled -2", "--labelled 100", "--holdout 1", "--holdout -1", "--holdout NaN",
+	add("model promote --model-topic m "+away, "--version 0")
+	add("replay DATA --learner sbp --tune=off", "--gate auc", "--promote A", "--test none.json", "--passes 0", "--limit -1", "--labelled -2", "--labelled 100", "--holdout 1", "--holdout -1", "--holdout NaN",
 		"--holdout 0.5 --test DATA", "--tolerance maybe", "--checkpoint-every -1", "--join a=b", "--shuffle x", "--set kernel=rbf --set gamma=x")
 	add("replay", "NOFORMAT", "DATA --codec csv --label-column zzz", "-")
 	add("predict", "", "DATA", "--model-topic= DATA")
