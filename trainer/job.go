@@ -278,7 +278,7 @@ func (r *run) prepare() error {
 		return &OptionError{"Kafka", "", errors.New("no topic is given")}
 	}
 	if r.Open != nil && len(r.Kafka.Topics) == 0 && r.keepsDead() {
-		return &OptionError{"Kafka", "", errors.New("Topics must list the topics of the stream that Open opens: dead letters go to topics named after them")}
+		return &OptionError{"Kafka", "", errors.New("with Open and DeadLetters, Topics must list the topics of the stream: dead letters go to topics named after them")}
 	}
 	if r.Open == nil && r.Join.Topic != "" && slices.Contains(r.Kafka.Topics, r.Join.Topic) {
 		return &OptionError{"Join", "", fmt.Errorf("%s is a topic of examples: leave it out", r.Join.Topic)}

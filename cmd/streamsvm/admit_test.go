@@ -62,9 +62,10 @@ func TestExhausted(t *testing.T) {
 	const size = 256 << 10
 	srv, limits := newBoundService(t, transactions(t), 100_000, admit.Options{Bytes: size, Wait: time.Millisecond, Stall: time.Hour, Body: time.Hour})
 	var holding []net.Conn
-	for range 8 { // each would take 64 KiB
+	for range 24 { // each would take 64 KiB, or less in memory left by earlier requests
 		holding = append(holding, send(t, srv.URL, "/predict", 60<<10, strings.Repeat(" ", 59<<10)))
 	}
+	eventually(t, "they hold nearly all", func() bool { return limits.Held() > size-64<<10 })
 	large := "[" + strings.TrimSuffix(strings.Repeat(`{"amount":3},`, 9000), ",") + "]"
 	eventually(t, "a large request is refused", func() bool {
 		r, err := http.Post(srv.URL+"/predict", "", strings.NewReader(large))
