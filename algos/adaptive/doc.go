@@ -69,7 +69,7 @@
 // Each class has one-vs-rest experts, without dsg and k2048. They are calibrated together, by the
 // softmax of their log odds, and all classes share the weights w (classes). The kernel, C, γ and the
 // weights of the features are chosen by the sum of the classes' losses (choices) up to 4,000 examples,
-// then for each class by itself. There is no fixed share, and weights of examples do change
+// then for each class by itself, unless they have more than 512 features. There is no fixed share, and weights of examples do change
 // probabilities.
 //
 // # What is published
